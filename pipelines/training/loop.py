@@ -23,7 +23,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.memory import keep_few_products, keep_freed_memory, return_freed
 from dragoman.model.networks.network import Loss, Network
 from dragoman.model.precision import autocast_dtype
-from dragoman.model.runs.journal import Journal, step_digest
+from dragoman.model.runs.journal import step_digest
 from dragoman.model.settings import LossConfig, Precision
 from dragoman.model.text.text_batch import Batch
 from dragoman.pipelines.cluster.ranks import Ranks
@@ -132,11 +132,11 @@ class Trainer:
         """Trains from the newest checkpoint, or from the beginning, to the end; returns the progress."""
         with keep_freed_memory(), publisher(self.run_dir, self.ranks) as publish:
             self.resume(publish)
-            with publish.begin(self.progress.step) as journal:
-                self._steps(publish, journal, report)
+            publish.begin(self.progress.step)
+            self._steps(publish, report)
         return self.progress
 
-    def _steps(self, publish: Publisher, journal: Journal | None, report: Report) -> None:
+    def _steps(self, publish: Publisher, report: Report) -> None:
         progress = self.progress
         model = self._distributed()
         speed, mean = Speed(), Mean()
@@ -144,10 +144,7 @@ class Trainer:
         while progress.step < self.config.max_steps and not progress.stopped and not publish.stops:
             config, step = self.config, progress.step + 1
             lr = learning_rate(config.optimizer, step, config.schedule_steps or config.max_steps)
-            sums = self._gradients(model, self.loader.step(), step)
-            sums[-2], sums[-1] = publish.beat()
-            loss, nll, items, *digests, seconds, stops = self.ranks.sum(sums).tolist()
-            publish.hear(seconds, stops)
+            loss, nll, items, *digests = publish.sum(self._gradients(model, self.loader.step(), step))
             norm, finite = self._update(lr, loss, items)
             if not finite:
                 reset_broken_state(self.network)
@@ -158,17 +155,16 @@ class Trainer:
                 progress.loss_scale.update(finite)
             metrics = {"loss": loss / items, "nll": nll / items, "lr": lr, "norm": norm}
             mean.add(loss, nll, items)
-            if journal:
-                line = {key: round(value, 9) for key, value in metrics.items()}
-                journal.write({"step": step, **line, "tokens": int(items), "batch": step_digest(digests)})
+            line = {key: round(value, 9) for key, value in metrics.items()}
+            publish.write({"step": step, **line, "tokens": int(items), "batch": step_digest(digests)})
             speed.count(items)
             if nonfinite >= MAX_NONFINITE:
                 raise self._diverged(f"step {step - nonfinite + 1}: the first of {nonfinite} without a finite loss")
             if step % config.log_every == 0:
                 report(step, {**metrics, **mean.take(), "tokens_per_second": speed.rate(), "skipped": progress.skipped})
-            if self.time_limit and self.time_limit.is_due(step, seconds):
-                config = self._limit_steps(self.time_limit, step, seconds, journal)
-            if config.max_minutes and step < config.max_steps and seconds >= self._last_second:
+            if self.time_limit and self.time_limit.is_due(step, publish.seconds):
+                config = self._limit_steps(self.time_limit, step, publish)
+            if config.max_minutes and step < config.max_steps and publish.seconds >= self._last_second:
                 slower = "; the steps became slower than planned" if progress.limit.steps else ""
                 progress.stopped = f"{config.max_minutes:g} min are over: step {step:,} of {config.max_steps:,}{slower}"
             if step % RETURN_EVERY == 0 and self.ranks.device.type == "cpu":
@@ -183,32 +179,31 @@ class Trainer:
             if last or step % config.evaluate_every == 0:
                 measured = self.evaluate()
                 report(step, measured)
-                if journal:
-                    journal.write({"step": step, **measured})
+                publish.write({"step": step, **measured})
                 due = due or bool(progress.stopped)
             if save or due:
                 self.save(publish, due)
-        if journal and progress.stopped:
-            journal.write({"step": progress.step, "note": progress.stopped})
+        if progress.stopped:
+            publish.write({"step": progress.step, "note": progress.stopped})
 
     @property
     def _last_second(self) -> float:
         """The seconds of training, over all starts, after which a run with a time limit ends where it is."""
         return self.progress.limit.seconds or 60 * self.config.max_minutes
 
-    def _limit_steps(self, limit: TimeLimit, step: int, seconds: float, journal: Journal | None) -> TrainConfig:
+    def _limit_steps(self, limit: TimeLimit, step: int, publish: Publisher) -> TrainConfig:
         """Decides or corrects the number of steps on the first rank, for all; returns the settings that follow."""
         began, before = time.monotonic(), self.progress.limit
         if not before.steps:
             validation_loss(self.network, self._plain_loss, self.held_out(), self.config.precision, self.ranks)
             self.one_pass = time.monotonic() - began
-        mine = limit.decide(self.begun_with, before, step, seconds, self.one_pass)
+        mine = limit.decide(self.begun_with, before, step, publish.seconds, self.one_pass)
         self.progress.limit = decided = self.ranks.from_first(mine)
         self.config = limited(self.begun_with, decided)
-        if journal and decided.steps != (before.steps or self.begun_with.max_steps):
+        if decided.steps != (before.steps or self.begun_with.max_steps):
             now = "now " if before.steps else ""
             note = f"{self.config.max_minutes:g} min: {now}{decided.steps:,} of {self.begun_with.max_steps:,} steps"
-            journal.write({"step": step, "last_step": decided.steps, "note": note})
+            publish.write({"step": step, "last_step": decided.steps, "note": note})
         return self.config
 
     def _finite_weights(self) -> bool:
@@ -222,9 +217,8 @@ class Trainer:
         return UserError(f"{what}; lower train.optimizer.lr={settings.lr:g}{clip} and choose another name=")
 
     def _gradients(self, model: nn.Module, batches: Sequence[Batch], step: int) -> Tensor:
-        """Runs backward through this rank's lanes; returns (3 + lanes + 2,) float64: loss, nll, items, a digest per
-        lane, and room for `Publisher.beat`."""
-        sums = torch.zeros(5 + self.lanes, dtype=torch.float64, device=self.ranks.device)
+        """Runs backward through this rank's lanes; returns (3 + lanes,) float64: loss, nll, items, digests by lane."""
+        sums = torch.zeros(3 + self.lanes, dtype=torch.float64, device=self.ranks.device)
         self.network.train()
         dtype = autocast_dtype(self.config.precision)
         multiple = kernels(self.ranks.device).length_multiple

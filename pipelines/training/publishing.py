@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from dragoman.model.errors import ServiceError, UserError
@@ -30,11 +31,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Publisher:
-    """One start of a run in one process: its journal, its clock, the requests to stop, its checkpoints.
-
-    The first rank's clock and the request reach all ranks with the sums of a step: each adds its `beat` to them, and
-    gives the sum to `hear`.
-    """
+    """One start of a run in one process: its journal, its clock, the requests to stop, its checkpoints."""
 
     run: Path
     ranks: Ranks
@@ -45,28 +42,30 @@ class Publisher:
     stops: bool = False  # the run must stop at this step
     _saved: float = 0.0  # `seconds` of the last checkpoint
 
-    @contextlib.contextmanager
-    def begin(self, step: int) -> Iterator[Journal | None]:
-        """Notes that this start goes on after `step`; opens the journal of the first rank within the block."""
-        with contextlib.ExitStack() as stack:
-            if self.ranks.first:
-                self.journal = stack.enter_context(contextlib.closing(Journal(self.run, step)))
-                attempts.note_start(self.run, self.attempt, step, self.ranks.world)
-            self.hear(*self.ranks.from_first(self.beat()))
-            self._saved = self.seconds
-            yield self.journal
+    def begin(self, step: int) -> None:
+        """Notes that this start goes on after `step`, and opens the journal of the first rank."""
+        if self.ranks.first:
+            self.journal = Journal(self.run, step)
+            attempts.note_start(self.run, self.attempt, step, self.ranks.world)
+        self.sum(torch.zeros(0, dtype=torch.float64, device=self.ranks.device))
+        self._saved = self.seconds
 
     def resume(self) -> tuple[Path, dict[str, dict[str, Tensor]], dict[str, Any]] | None:
         """Returns the newest checkpoint that the first rank sees, with its tensors and state; None if there is none."""
         newest = self.ranks.from_first(checkpoints.newest(self.run) if self.ranks.first else None)
         return None if newest is None else (newest, *checkpoint.read(newest))
 
-    def beat(self) -> tuple[float, float]:
-        """Returns (seconds of training, 1 if the run is asked to stop) on the first rank, zeros on the others."""
-        return (self.journal.seconds, float(stopping.is_asked(self.run))) if self.journal else (0.0, 0.0)
-
-    def hear(self, seconds: float, stops: float) -> None:
+    def sum(self, values: Tensor) -> list[float]:
+        """Returns the sums of (N,) float64 over all ranks, and takes the first one's clock and request to stop."""
+        clock = (self.journal.seconds, stopping.is_asked(self.run)) if self.journal else (0, 0)
+        *sums, seconds, stops = self.ranks.sum(torch.cat([values, values.new_tensor(clock)])).tolist()
         self.seconds, self.stops = seconds, bool(stops)
+        return sums
+
+    def write(self, line: dict[str, Any]) -> None:
+        """Writes a line of the journal, on the first rank."""
+        if self.journal:
+            self.journal.write(line)
 
     def is_due(self, minutes: float) -> bool:
         """Returns True if a checkpoint is due by the clock (`minutes` after the last, 0: never) or before a stop."""
@@ -91,6 +90,13 @@ class Publisher:
         checkpoint.prune(self.run, keep_checkpoints, choose)
         if self.thread is not None:
             self.thread.wake()
+
+    def close(self, orderly: bool = True) -> None:
+        """Closes the journal; sends the rest."""
+        if self.journal:
+            self.journal.close()
+        if self.thread is not None:
+            self.thread.close(orderly)
 
 
 class Speed:
@@ -119,23 +125,22 @@ def publisher(run: Path, ranks: Ranks) -> Iterator[Publisher]:
     the same command sends it.
     """
     elsewhere = remote_of(run)
+    publish = Publisher(run, ranks, 0)
     if elsewhere is None:
-        yield Publisher(run, ranks, ranks.from_first(attempts.next_attempt(run) if ranks.first else None))
-        return
-    attempt = ranks.from_first(snapshots.begin(run, elsewhere) if ranks.first else None)
-    if not ranks.first:
-        snapshots.pull(run, elsewhere)
-    ranks.wait()
-    if not ranks.first:
-        yield Publisher(run, ranks, attempt)
-        return
-    thread = SendingThread(run, elsewhere, attempt)
+        publish.attempt = ranks.from_first(attempts.next_attempt(run) if ranks.first else None)
+    else:
+        publish.attempt = ranks.from_first(snapshots.begin(run, elsewhere) if ranks.first else None)
+        if ranks.first:
+            publish.thread = SendingThread(run, elsewhere, publish.attempt)
+        else:
+            snapshots.pull(run, elsewhere)
+        ranks.wait()
     try:
-        yield Publisher(run, ranks, attempt, thread)
+        yield publish
     except BaseException:
-        thread.close(orderly=False)
+        publish.close(orderly=False)
         raise
-    thread.close()
+    publish.close()
 
 
 class SendingThread:

@@ -94,46 +94,41 @@ def train_tables(
         progress = resume(learner, feed, publish)
         decay = decay.times(rate_factor(decay.first, ranks.world, config))
         averaging = Averaging(learner.tables, ranks)
-        with publish.begin(progress.step) as journal:
-            last_step = progress.step  # the journal's last step
-            while progress.epoch < config.epochs and not publish.stops:
-                rate = decay.at(progress.step / steps)
-                mine = train_segment(learner, feed, progress, rate, ranks, seed, threads)
-                beat = torch.tensor([*mine, *publish.beat()], dtype=torch.float64, device=ranks.device)
-                *sums, seconds, stops = ranks.sum(beat).tolist()
-                publish.hear(seconds, stops)
-                if not math.isfinite(sums[0]):
-                    raise overflow(progress.step, f"the loss is {sums[0]}", rate)
-                averaging.after_round()
-                rounds += 1
-                recent.add(*sums)
-                speed.count(sums[2])
-                progress.trained.add(*sums)
-                taken = min(ranks.world, feed.segments - progress.segment)
-                progress.segment += taken
-                progress.step += taken
+        publish.begin(progress.step)
+        last_step = progress.step  # the journal's last step
+        while progress.epoch < config.epochs and not publish.stops:
+            rate = decay.at(progress.step / steps)
+            mine = train_segment(learner, feed, progress, rate, ranks, seed, threads)
+            sums = publish.sum(torch.tensor(mine, dtype=torch.float64, device=ranks.device))
+            if not math.isfinite(sums[0]):
+                raise overflow(progress.step, f"the loss is {sums[0]}", rate)
+            averaging.after_round()
+            rounds += 1
+            recent.add(*sums)
+            speed.count(sums[2])
+            progress.trained.add(*sums)
+            taken = min(ranks.world, feed.segments - progress.segment)
+            progress.segment += taken
+            progress.step += taken
 
-                ends_epoch = progress.segment == feed.segments
-                last = ends_epoch and progress.epoch + 1 == config.epochs
-                saves = last or (config.checkpoint_every > 0 and rounds % config.checkpoint_every == 0)
-                saves = saves or publish.is_due(config.checkpoint_minutes)
-                if saves or ends_epoch or rounds % config.log_every == 0:
-                    sent = averaging.sent_since()
-                    if journal:
-                        line = {"step": progress.step, "steps": progress.step - last_step, "loss": recent.mean}
-                        digest = f"{recent.digest:08x}"
-                        journal.write({**line, "lr": rate, "tokens": recent.size, "batch": digest})
-                    last_step = progress.step
-                    report(progress.step, metrics(recent, rate, feed.unit, speed.rate(), sent * ranks.world))
-                    recent = Sums()
-                if ends_epoch:
-                    mean = end_epoch(progress)
-                    if journal:
-                        journal.write({"step": progress.step, "epoch": progress.epoch, "epoch_loss": mean})
-                    report(progress.step, {"epoch": progress.epoch, "epoch_loss": mean})
-                if saves:
-                    averaging.everything()
-                    save(learner, feed, progress, publish, config.keep_checkpoints, rate)
+            ends_epoch = progress.segment == feed.segments
+            last = ends_epoch and progress.epoch + 1 == config.epochs
+            saves = last or (config.checkpoint_every > 0 and rounds % config.checkpoint_every == 0)
+            saves = saves or publish.is_due(config.checkpoint_minutes)
+            if saves or ends_epoch or rounds % config.log_every == 0:
+                sent = averaging.sent_since()
+                line = {"step": progress.step, "steps": progress.step - last_step, "loss": recent.mean, "lr": rate}
+                publish.write({**line, "tokens": recent.size, "batch": f"{recent.digest:08x}"})
+                last_step = progress.step
+                report(progress.step, metrics(recent, rate, feed.unit, speed.rate(), sent * ranks.world))
+                recent = Sums()
+            if ends_epoch:
+                epoch = {"epoch_loss": end_epoch(progress), "epoch": progress.epoch}
+                publish.write({"step": progress.step, **epoch})
+                report(progress.step, epoch)
+            if saves:
+                averaging.everything()
+                save(learner, feed, progress, publish, config.keep_checkpoints, rate)
     return progress
 
 
