@@ -162,7 +162,7 @@ class Trainer:
                 raise self._diverged(f"step {step - nonfinite + 1}: the first of {nonfinite} without a finite loss")
             if step % config.log_every == 0:
                 report(step, {**metrics, **mean.take(), "tokens_per_second": speed.rate(), "skipped": progress.skipped})
-            if self.time_limit and self.time_limit.is_due(step, publish.seconds):
+            if self.time_limit and self.time_limit.is_due(progress.limit, step, publish.seconds):
                 config = self._limit_steps(self.time_limit, step, publish)
             if config.max_minutes and step < config.max_steps and publish.seconds >= self._last_second:
                 slower = "; the steps became slower than planned" if progress.limit.steps else ""

@@ -11,9 +11,9 @@ from typing import Any
 
 from dragoman.pipelines.settings import TrainConfig
 
-DECIDE, CORRECT = 0.03, (0.25, 0.5, 0.75)  # parts of the time after which the number is decided, and corrected
-LATEST = 0.15  # part of the time after which `FEW` steps decide
-SLOW, FEW, ENOUGH = 3, 5, 8  # first steps, which prepare buffers; steps that decide
+DECIDE, LATEST = 0.03, 0.15  # parts of the time after which the number is decided: by `ENOUGH` steps, by `FEW`
+CORRECT = (0.2, 0.4, 0.6, 0.8)  # parts of the training's time after which it is corrected
+SLOW, FEW, ENOUGH = 3, 5, 8  # the first steps, which prepare buffers; how many decide
 ALIKE = 0.05  # a correction by a smaller part is none
 SPARE = 0.03  # part of the time that is not planned
 EVALUATING = 0.05  # part of the time for evaluations
@@ -78,10 +78,10 @@ class TimeLimit:
     _since: tuple[int, float] | None = None  # from which a step's time is taken
     _checks: list[float] = field(default_factory=lambda: [DECIDE, *CORRECT])
 
-    def is_due(self, step: int, seconds: float) -> bool:
+    def is_due(self, limit: Limit, step: int, seconds: float) -> bool:
         """Returns True if the number of steps must be decided or corrected now, at `seconds` of training."""
         self._start = self._start or (step - 1, seconds)
-        steps, passed = step - self._start[0], (seconds - self._start[1]) / (60 * self.minutes)
+        steps, passed = step - self._start[0], self._passed(limit, seconds)
         if self._since is None or steps <= SLOW:
             self._since = (step, seconds)
         if not self._checks or steps < FEW:
@@ -94,24 +94,22 @@ class TimeLimit:
         `one_pass`: the seconds of a pass over the validation set.
         """
         assert self._since is not None, "is_due before decide"
-        first = self._checks[0] == DECIDE
-        self._checks = [check for check in self._checks[1:] if check > (seconds - self._start_seconds) / self._total]
+        passed, first = self._passed(limit, seconds), not limit.steps
+        self._checks = [check for check in self._checks[1:] if first or check > passed]
         a_step = (seconds - self._since[1]) / max(1, step - self._since[0])
         self._since = None
-        left = self._total - (self.clock() - self.began) - FIXED - self.passes * one_pass
-        most = max(1, int(EVALUATING * self._total / max(one_pass, 1e-9)))  # evaluations
+        total = 60 * self.minutes
+        left = total - (self.clock() - self.began) - FIXED - self.passes * one_pass
+        most = max(1, int(EVALUATING * total / max(one_pass, 1e-9)))  # evaluations
         expected = min(most, config.max_steps // config.evaluate_every + 1) * one_pass if first else 0.0
-        steps = step + int(max(0.0, left - SPARE * self._total - expected) / max(a_step, 1e-9))
+        steps = step + int(max(0.0, left - SPARE * total - expected) / max(a_step, 1e-9))
         steps = max(step, min(steps, config.max_steps))
         if limit.steps and abs(steps - limit.steps) <= ALIKE * limit.steps:
             steps = max(step, limit.steps)
         settings = in_proportion(config, steps, -(-steps // most)) if steps < config.max_steps else {}
         return Limit(steps, seconds + max(0.0, left), settings)
 
-    @property
-    def _total(self) -> float:
-        return 60 * self.minutes
-
-    @property
-    def _start_seconds(self) -> float:
-        return self._start[1] if self._start else 0.0
+    def _passed(self, limit: Limit, seconds: float) -> float:
+        """Returns the part of the time that has passed: of the training's as soon as that is known."""
+        start = self._start[1] if self._start else 0.0
+        return (seconds - start) / (limit.seconds - start if limit.seconds > start else 60 * self.minutes)
