@@ -193,10 +193,9 @@ class Trainer:
 
     def _limit_steps(self, limit: TimeLimit, step: int, publish: Publisher) -> TrainConfig:
         """Decides or corrects the number of steps on the first rank, for all; returns the settings that follow."""
-        began, before = time.monotonic(), self.progress.limit
+        before = self.progress.limit
         if not before.steps:
-            validation_loss(self.network, self._plain_loss, self.held_out(), self.config.precision, self.ranks)
-            self.one_pass = time.monotonic() - began
+            self._validate()
         mine = limit.decide(self.begun_with, before, step, publish.seconds, self.one_pass)
         self.progress.limit = decided = self.ranks.from_first(mine)
         self.config = limited(self.begun_with, decided)
@@ -259,10 +258,17 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=self.ranks.world == 1)  # DDP's buckets are views of the gradients: keep
         return norm, finite
 
+    def _validate(self) -> tuple[float, int]:
+        """Returns the validation loss and its tokens, and takes the time of a pass."""
+        began = time.monotonic()
+        measured = validation_loss(self.network, self._plain_loss, self.held_out(), self.config.precision, self.ranks)
+        self.one_pass = time.monotonic() - began
+        return measured
+
     def evaluate(self) -> dict[str, float]:
         """Returns validation loss (nats per token), perplexity and, when due, BLEU; settles early stopping."""
         config, progress = self.config, self.progress
-        loss, items = validation_loss(self.network, self._plain_loss, self.held_out(), config.precision, self.ranks)
+        loss, items = self._validate()
         metrics = {"valid_loss": loss, "valid_perplexity": math.exp(min(loss, 50.0)), "valid_items": items}
         wants_bleu = config.early_stopping.metric == "bleu" or (
             config.bleu_every and progress.step % config.bleu_every == 0

@@ -13,11 +13,11 @@ from dragoman.pipelines.settings import TrainConfig
 
 DECIDE, LATEST = 0.03, 0.15  # parts of the time after which the number is decided: by `ENOUGH` steps, by `FEW`
 CORRECT = (0.2, 0.4, 0.6, 0.8)  # parts of the training's time after which it is corrected
-SLOW, FEW, ENOUGH = 3, 5, 8  # the first steps, which prepare buffers; how many decide
+SLOW, FEW, ENOUGH = 2, 3, 8  # the first steps, which prepare buffers; how many decide
 ALIKE = 0.05  # a correction by a smaller part is none
 SPARE = 0.03  # part of the time that is not planned
 EVALUATING = 0.05  # part of the time for evaluations
-FIXED = 12.0  # seconds of imports before `began`, and of a release, that do not depend on the texts
+FIXED = 12.0  # seconds, at least, of imports before `began` and of a release that do not depend on the texts
 
 
 @dataclass
@@ -84,7 +84,7 @@ class TimeLimit:
         steps, passed = step - self._start[0], self._passed(limit, seconds)
         if self._since is None or steps <= SLOW:
             self._since = (step, seconds)
-        if not self._checks or steps < FEW:
+        if not self._checks or step - self._since[0] < FEW:
             return False
         return passed >= self._checks[0] and (steps >= ENOUGH or passed >= LATEST)
 
@@ -99,7 +99,9 @@ class TimeLimit:
         a_step = (seconds - self._since[1]) / max(1, step - self._since[0])
         self._since = None
         total = 60 * self.minutes
-        left = total - (self.clock() - self.began) - FIXED - self.passes * one_pass
+        gone = self.clock() - self.began
+        start = gone - (seconds - self._start_seconds)  # of the workers: a busy machine is as slow at the end
+        left = total - gone - max(FIXED, start) - self.passes * one_pass
         most = max(1, int(EVALUATING * total / max(one_pass, 1e-9)))  # evaluations
         expected = min(most, config.max_steps // config.evaluate_every + 1) * one_pass if first else 0.0
         steps = step + int(max(0.0, left - SPARE * total - expected) / max(a_step, 1e-9))
@@ -111,5 +113,9 @@ class TimeLimit:
 
     def _passed(self, limit: Limit, seconds: float) -> float:
         """Returns the part of the time that has passed: of the training's as soon as that is known."""
-        start = self._start[1] if self._start else 0.0
+        start = self._start_seconds
         return (seconds - start) / (limit.seconds - start if limit.seconds > start else 60 * self.minutes)
+
+    @property
+    def _start_seconds(self) -> float:
+        return self._start[1] if self._start else 0.0
