@@ -162,9 +162,9 @@ def _links(page: Page, job: Job, plan: dict[str, Any], notes: list[str]) -> list
         for name in (paths.TRACKED, paths.RECORD, paths.RELEASE)
     )
     links = []
-    if tracked.get("run_id"):
+    if run_dir and tracked.get("run_id"):
         address = page.site.tracking.run_page(str(tracked["run_id"]))
-        links.append(Link("MLflow run", str(tracked.get("name") or tracked["run_id"]), address, outside=True))
+        links.append(Link("MLflow run", run_dir.name, address, outside=True))
     above = next((word.removeprefix(PARENT) for word in job.words if word.startswith(PARENT)), "")
     if above:
         links.append(Link("Sweep", f"all trials of {title(job).rpartition('-')[0] or above}", f"/?sweep={above}"))

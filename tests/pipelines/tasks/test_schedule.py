@@ -111,3 +111,16 @@ def test_a_run_without_a_checkpoint_is_planned_anew(home: Path, tmp_path: Path) 
     start(home, "anew", "cosine", "train.max_steps=6")
     assert plans(run) == [{"from_step": 0, "max_steps": 6, "schedule_steps": 6}]
     assert rates(run)[5] == 0
+
+
+def test_the_plan_of_a_run_with_a_time_limit_is_its_number_of_steps(
+    home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    limit = ("train.max_steps=5000", "train.max_minutes=0.1")  # less than a release takes: it ends once it is planned
+    run = start(home, "timed", "cosine", *limit)
+    last = len(rates(run))
+    assert last < 5000
+    assert plans(run) == [{"from_step": 0, "max_steps": 5000, "schedule_steps": last, "last_step": last}]
+    assert tag(run) == f"from step 0: cosine to step {last}, trained to step {last}"
+    start(home, "timed", "cosine", *limit)
+    assert len(rates(run)) == last and "the run is trained to its end" in caplog.text

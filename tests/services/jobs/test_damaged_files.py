@@ -37,7 +37,7 @@ RUN_FILES = {
     "steps.jsonl": "".join(json.dumps(line) + "\n" for line in LINES),
     "run.json": json.dumps({"shards": "ab" * 32, "seed": 1, "loader": {"lanes": 2}}),
     "release.json": json.dumps({"run_id": "r", "model": "m", "version": "1", "bleu": "BLEU|x = 30.0 1/2"}),
-    "mlflow.json": json.dumps({"run_id": "f" * 32, "name": "r"}),
+    "mlflow.json": json.dumps({"run_id": "f" * 32, "offset": 0}),
     "evaluation.test.json": json.dumps({"scores": {"bleu": 30.0}}),
     "spool/sent.json": json.dumps({"offset": 0}),
     "spool/records.jsonl": "{}\n",

@@ -91,7 +91,7 @@ def test_a_job_leads_to_its_run_its_shards_and_its_model_version(world: World, b
     values = {"choices": [1], "run": "shards /data/everyday", "name": "everyday"}
     world.ledger.change(shards, State.PLANNED, "planner", "planned", **values)
     run = world.home / "runs" / "linked"
-    (run / "mlflow.json").write_text('{"run_id": "' + "e" * 32 + '", "name": "linked", "server": "x"}')
+    (run / "mlflow.json").write_text('{"run_id": "' + "e" * 32 + '", "server": "x"}')
     release = '{"model": "demo-en-de", "version": "2", "shards": "/data/everyday", "manifest_hash": "9af2a2d1c69c00"}'
     (run / "release.json").write_text(release)
     page = browser.get(f"/jobs/{job.id}").text

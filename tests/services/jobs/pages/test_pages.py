@@ -196,7 +196,7 @@ def test_the_form_is_made_of_the_typed_configuration_and_plans_before_it_submits
 def test_every_link_to_mlflow_opens_its_view_for_training(world: World, browser: httpx.Client) -> None:
     run = "6" * 32
     job = world.job("viewed-000", State.SUCCEEDED, words=[f"tracking.parent={run}"])
-    (world.home / "runs" / "viewed-000" / "mlflow.json").write_text(json.dumps({"run_id": "e" * 32, "name": "viewed"}))
+    (world.home / "runs" / "viewed-000" / "mlflow.json").write_text(json.dumps({"run_id": "e" * 32}))
     tracking = f"http://127.0.0.1:{world.others.server_address[1]}"
     pages = ("/", f"/jobs/{job.id}", f"/?sweep={run}")
     found = {link for path in pages for link in re.findall(rf'href="({tracking}[^"]*)"', browser.get(path).text)}
