@@ -52,13 +52,13 @@ def settle_schedule(config: Config) -> Config:
 
 
 def describe_plans(config: Config) -> str:
-    """Returns the run's plans in a line; empty if its schedule has no end."""
+    """Returns the run's plans in a line; empty if neither its schedule nor its time has an end."""
     schedule = config.train.optimizer.schedule
     return "; ".join(
         f"from step {plan['from_step']:,}: {schedule} to step {plan['schedule_steps']:,}, "
         f"trained to step {plan.get('last_step', plan['max_steps']):,}"
         for plan in read_plans(config.run_dir)
-        if schedule in WITH_AN_END
+        if schedule in WITH_AN_END or "last_step" in plan
     )
 
 

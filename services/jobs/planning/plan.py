@@ -100,6 +100,7 @@ def make_plan(
     if work is not None:
         plan |= {"steps": work.steps, "tokens": work.tokens, "flops": work.flops, "parameters": work.parameters}
         plan |= {"architecture": work.architecture, "width": work.width, "layers": work.layers}
+        plan |= {"limit": 60 * float(values["train"]["max_minutes"])} if values["train"]["max_minutes"] else {}
         plan |= {"memory": work.memory, "traffic": {str(n): work.traffic(n) for n in choices}}
     return plan
 

@@ -19,7 +19,9 @@ from dragoman.pipelines.config import Config
 from dragoman.pipelines.tasks import lora
 from dragoman.pipelines.tasks.parts import freeze
 from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.tables import Measurement
 from dragoman.services.jobs.planning import work, worker
+from dragoman.services.jobs.planning.estimate import expected_seconds
 from dragoman.services.jobs.planning.planner import Planner, stamp_of
 from dragoman.services.jobs.service import intake
 from dragoman.services.jobs.service.loop import Loop
@@ -227,3 +229,10 @@ def test_sizes_that_no_tensor_has_are_refused() -> None:
     config = model_config(groups.merge_choice("model", "transformer_tiny"))
     with pytest.raises(UserError, match="model: no network can have these sizes"):
         work.count_parameters(dataclasses.replace(config, width=2**31), 100, 100)
+
+
+def test_a_training_is_expected_to_keep_its_time_limit() -> None:
+    plan = {"verb": "train", "shape": "x", "steps": 1000, "flops": 1000.0, "limit": 180.0}
+    measured = [Measurement(verb="train", shape="x", steps=100, training=100.0, flops=1.0, workers=1, around=9.0)]
+    assert expected_seconds(plan, 1, []) == expected_seconds(plan, 1, measured) == 180.0
+    assert expected_seconds({**plan, "limit": None}, 1, measured) == 1009.0
