@@ -122,5 +122,6 @@ def test_the_plan_of_a_run_with_a_time_limit_is_its_number_of_steps(
     assert last < 5000
     assert plans(run) == [{"from_step": 0, "max_steps": 5000, "schedule_steps": last, "last_step": last}]
     assert tag(run) == f"from step 0: cosine to step {last}, trained to step {last}"
+    caplog.set_level("INFO")
     start(home, "timed", "cosine", *limit)
     assert len(rates(run)) == last and "the run is trained to its end" in caplog.text

@@ -82,15 +82,16 @@ def test_a_resumed_run_keeps_its_number(shards: Path, tmp_path: Path, clock: Clo
         if step >= 60:
             raise InterruptedError
 
+    short = replace(LONG, max_minutes=0.4)
     with pytest.raises(InterruptedError):
-        timed(shards, tmp_path, clock, report=dies)
+        timed(shards, tmp_path, clock, short, dies)
     kept = json.loads((checkpoints.last(tmp_path) / checkpoints.STATE).read_text())["limit"]
     clock.tick = 0.001  # a quicker machine
-    trainer = timed(shards, tmp_path, clock)
+    trainer = timed(shards, tmp_path, clock, short)
     assert trainer.progress.step == trainer.progress.limit.steps == kept["steps"]
     assert steps(tmp_path)[-1]["lr"] == 0
     clock.tick = 0.1
-    longer = timed(shards, tmp_path, clock, replace(LONG, max_minutes=1.5))
+    longer = timed(shards, tmp_path, clock, replace(LONG, max_minutes=0.5))
     assert longer.progress.step > kept["steps"]
 
 
@@ -136,11 +137,12 @@ def test_settings_in_proportion_keep_their_relations() -> None:
 def rank_process(rank: int, port: int, shards: str, run: str) -> None:
     """A rank with a clock of its own: only the first one's may decide."""
     torch.set_num_threads(1)
-    time_limit.FIXED = 0.0
+    time_limit.FIXED, clock = 0.0, Clock(0.1)
+    vars(journal)["time"] = SimpleNamespace(monotonic=clock)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
-    limit = TimeLimit(0.05, 0.0, passes=1.0, clock=lambda: 0.5 + 2 * rank)
+    limit = TimeLimit(0.2, clock.now, passes=1.0, clock=lambda: clock.now + 5 * rank)
     ranks = Ranks(rank, 2, CPU)
-    trainer = train(Path(shards), Path(run), replace(LONG, max_minutes=0.05), ranks, time_limit=limit)
+    trainer = train(Path(shards), Path(run), replace(LONG, max_minutes=0.2), ranks, time_limit=limit)
     Path(run, f"limit-{rank}.json").write_text(json.dumps([trainer.progress.step, vars(trainer.progress.limit)]))
     dist.destroy_process_group()
 
