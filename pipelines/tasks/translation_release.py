@@ -17,8 +17,11 @@ from dragoman.model.inference.aligner import open_aligner
 from dragoman.model.inference.translator import open_translator
 from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.plural import plural
-from dragoman.model.shards.manifest import read_manifest
+from dragoman.model.runs import paths
+from dragoman.model.runs.bundles import is_released
+from dragoman.model.shards.manifest import manifest_hash, read_manifest
 from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.untrusted import read_object
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.held_out import gate_split, held_out
 from dragoman.pipelines.evaluation.metrics import Sample
@@ -29,6 +32,7 @@ from dragoman.pipelines.evaluation.tuning import gate_int8, tune_length_penalty
 from dragoman.pipelines.loaders.denoising import OF_NOISE
 from dragoman.pipelines.tasks.base import compared
 from dragoman.pipelines.tasks.network import final_network
+from dragoman.pipelines.tracking.cards import BUNDLE_TAG
 from dragoman.pipelines.tracking.promotion import Comparison
 from dragoman.pipelines.tracking.registry import Registry, Version
 from dragoman.pipelines.tracking.run import TrackedRun
@@ -180,8 +184,13 @@ def judge(config: Config, registry: Registry, candidate: Version, champion: Vers
     metric = names[settings.metric]
     languages, split = read_manifest(shards).languages, gate_split(shards, settings.split)
     sources, references = held_out(shards, split, languages, key="promote.split")
-    champions = sources if champion is None else translate(registry, champion, sources)
-    candidates = translate(registry, candidate, sources)
+
+    def translations(version: Version) -> list[str]:
+        stored = stored_translations(config, version, split, len(sources))
+        return translate(registry, version, sources) if stored is None else stored
+
+    champions = sources if champion is None else translations(champion)
+    candidates = translations(candidate)
     texts = champions, candidates, references
     return compared(
         compare_translations(*texts, languages[1], trials=settings.trials, metric=metric),
@@ -196,3 +205,25 @@ def translate(registry: Registry, version: Version, sources: Sequence[str]) -> l
     with tempfile.TemporaryDirectory() as folder:
         answers = open_translator(registry.bundle(version, Path(folder))).translate(list(sources))
     return [answer.text for answer in answers]
+
+
+def stored_translations(config: Config, version: Version, split: str, count: int) -> list[str] | None:
+    """Returns the `count` translations of `split` that an evaluation of the same bytes has made by the version's own
+    defaults; None if there is none."""
+    run = config.paths.local(config.paths.runs) / version.tags.get("run_name", "")
+    made = read_object(paths.evaluation(run, split))
+    if made.get("bundle", "") != version.tags.get(BUNDLE_TAG) or not is_released(run):
+        return None
+    bundle = load_bundle(run / paths.BUNDLE)
+    own = {
+        "bundle": bundle.digest,
+        "manifest_hash": manifest_hash(config.shard_dir),
+        "decode": json.loads(json.dumps(asdict(replace(bundle.decode, nbest=1)))),
+        "engine": open_translator(bundle).engine.name,
+    }
+    texts = paths.hypotheses(run, split, bundle.languages[1])
+    lines = texts.read_text(encoding="utf-8").split("\n")[:-1] if texts.is_file() else []
+    if len(lines) != count or any(made.get(key) != value for key, value in own.items()):
+        return None
+    logger.info(f"version {version.number}: its translations of {split} are those of its evaluation")
+    return lines

@@ -22,12 +22,17 @@ from dragoman.model.shards.manifest import manifest_hash
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.model.text.tokenizers import train_pair
 from dragoman.pipelines import entries
+from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation import tuning
 from dragoman.pipelines.evaluation.held_out import held_out
 from dragoman.pipelines.evaluation.metrics import quick_bleu
 from dragoman.pipelines.evaluation.translation import evaluate_bundle
 from dragoman.pipelines.evaluation.tuning import gate_int8, tune_length_penalty
+from dragoman.pipelines.tasks.translation_release import stored_translations
+from dragoman.pipelines.tracking.cards import BUNDLE_TAG
+from dragoman.pipelines.tracking.registry import Version
 from tests.held_out import keep_texts
+from tests.pipelines.tracking.conftest import places
 
 
 def lines(count: int, seed: int) -> list[str]:
@@ -241,3 +246,19 @@ def test_a_users_mistake_ends_with_two_and_is_named(
     home = bundle.directory.parents[2]
     assert entries.main(["evaluate", "name=small", f"paths.root={home}", f"paths.shards={shards}", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_gate_takes_the_translations_of_an_evaluation_of_the_same_bytes(
+    bundle: TranslationBundle, shards: Path
+) -> None:
+    home = bundle.directory.parents[2]
+    config = Config(paths=replace(places(home), shards=str(shards)))
+    version = Version("1", "r", {"run_name": "small", BUNDLE_TAG: bundle.digest})
+    assert stored_translations(config, version, "valid", 30) is None
+    found = evaluate_bundle(bundle, shards, "valid")
+    found.write(bundle.directory.parent)
+    assert stored_translations(config, version, "valid", 30) == found.hypotheses
+    other = Version("2", "r", {"run_name": "small", BUNDLE_TAG: "0" * 64})
+    assert stored_translations(config, other, "valid", 30) is None
+    evaluate_bundle(bundle, shards, "valid", replace(bundle.decode, beam=1)).write(bundle.directory.parent)
+    assert stored_translations(config, version, "valid", 30) is None
