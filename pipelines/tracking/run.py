@@ -12,13 +12,12 @@ from typing import Any, Literal, Self
 from dragoman.model.addresses import mask_address, mask_secrets
 from dragoman.model.errors import interrupt_in, reason
 from dragoman.model.files import atomic_path
-from dragoman.model.runs.record import read_tracked
 from dragoman.model.runs.spool import Spool
 from dragoman.pipelines.tracking import names
 from dragoman.pipelines.tracking.author import expected_owner, new_owner
 from dragoman.pipelines.tracking.plots import Figure
 from dragoman.pipelines.tracking.sender import Sender
-from dragoman.pipelines.tracking.server import TrackingConfig, check, resolve_paths
+from dragoman.pipelines.tracking.server import TrackingConfig, check, is_database, resolve_paths
 
 LONGEST_PAUSE = 60.0  # seconds between two tries while the server is away
 
@@ -120,6 +119,8 @@ class BackgroundSender(threading.Thread):
 logger = logging.getLogger(__name__)
 
 Status = Literal["FINISHED", "FAILED", "KILLED"]
+SILENT = 5.0  # seconds of waiting before it is said
+LONGEST_WRITE = 600.0  # seconds for a database of this machine
 INTERRUPTED_FLUSH = 10.0  # seconds that an interrupt waits at most; loading MLflow alone takes some
 
 
@@ -162,8 +163,8 @@ class TrackedRun:
     @property
     def run_id(self) -> str | None:
         """Returns MLflow's id of the run; None until the server has answered once."""
-        note = read_tracked(self.run_dir)
-        return str(note["run_id"]) if note and note["server"] == mask_address(self.config.uri) else None
+        mark = self.spool.mark()
+        return mark.run_id if mark.server == mask_address(self.config.uri) else None
 
     @property
     def trouble(self) -> str | None:
@@ -279,14 +280,14 @@ class TrackedRun:
         self._ended = True
         self.spool.append("status", status=status)
         self.spool.sync()
-        arrived = self.flush(timeout)
+        self._flush_last(timeout)
         self._stop_sending()
+        arrived = self.spool.pending() == 0
         if not arrived:
             logger.log(
                 logging.INFO if self.config.offline else logging.WARNING,
-                "%d bytes of records were not sent to MLflow at %s; they are safe in %s. "
-                "When it is there, send them with: dragoman sync name=%s",
-                self.spool.pending(),
+                "MLflow at %s lacks the last records of this run; they are kept in %s. Send them with: "
+                "dragoman sync name=%s",
                 mask_address(self.config.uri),
                 self.spool.folder,
                 self.name,
@@ -323,6 +324,15 @@ class TrackedRun:
         self._background.end()
         if self._background.is_alive():
             self._background.join(min(1.0, self.config.flush_timeout))
+
+    def _flush_last(self, timeout: float | None) -> None:
+        """Sends the rest. A database of this machine answers or fails, however slowly: its end is awaited."""
+        limit = self.config.flush_timeout if timeout is None else timeout
+        if self.flush(min(SILENT, limit)) or self.config.offline or self.trouble is not None:
+            return
+        logger.info("waiting for MLflow at %s to take the last records", mask_address(self.config.uri))
+        local = timeout is None and is_database(self.config.uri)
+        self.flush(LONGEST_WRITE if local else limit - SILENT)
 
     def _artifact(self, path: Path, to: str, table: str | None = None) -> None:
         self.spool.append("artifact", path=self._relative(path), to=names.artifact_path(to), table=table)

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ LOOK_SECONDS = 0.5  # between two looks at the journal
 LINE_SECONDS = 10.0  # between two lines without a terminal
 SLOW_STEPS = 3  # the first of a start: they prepare buffers and kernels and say nothing about the rest
 SETTLED = 5  # steps after those before a rate is shown
+SILENT = 5.0  # seconds without a step before the wait is said
 
 
 @contextmanager
@@ -55,6 +57,7 @@ class _Follower:
         self._since: list[dict[str, Any]] = []  # the last line
         self._first = 0  # step of this start
         self._last_line, self._last_step = 0.0, 0
+        self._silent_until = time.monotonic() + SILENT  # inf: a step was seen, or the wait was said
 
     def read(self, last: bool) -> None:
         """Reports what is new; after the last time the terminal has no live line."""
@@ -70,6 +73,7 @@ class _Follower:
             self._reader = JournalReader(self.path, most=None)
             self._recent, self._since, self._first = [], [], 0
         for line in self._reader.lines():
+            self._silent_until = math.inf
             self._heed(line)
             if "note" in line:
                 if line["note"] not in self._notes:
@@ -88,6 +92,9 @@ class _Follower:
             self._say(f"{self._plan.format(steps=self.max_steps)}, about {duration(left * seconds)}")
             self._plan = ""
         now = time.monotonic()
+        if now >= self._silent_until:
+            self._say("before the first step: the workers start, read the shards and prepare their tables and kernels")
+            self._silent_until = math.inf
         step = self._recent[-1]["step"] if self._recent else self._last_step
         if step != self._last_step and (self._terminal or now - self._last_line >= LINE_SECONDS):
             self._last_line, self._last_step = now, step

@@ -194,7 +194,8 @@ class Operations:
         if job.state != State.WAITING:
             error = self.error(job)
             where = f"; its log says: {error}" if error else ""
-            return Why(kind=job.state, text=f"it does not wait: it is {job.state} ({job.reason}){where}")
+            reason = "" if job.reason == job.state else f" ({job.reason})"
+            return Why(kind=job.state, text=f"it does not wait: its state is {job.state}{reason}{where}")
         if self.loop.trouble or self.loop.capacity is None or not self.loop.capacity.nodes:
             trouble = self.loop.trouble or "none of its nodes is there yet"
             return Why(kind="cluster", text=f"the cluster does not answer: {trouble}")
