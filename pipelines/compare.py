@@ -55,8 +55,8 @@ def task(config: Config) -> int:
         about = describe_set(config, home, config.compare.name, existing, run)
         values = compose.plain(config)
         log_comparison(run, values, compose.fingerprint(values), config.shard_dir)
-        metrics = {"networks": float(len(networks)), **metrics_of(networks, kind, tests)}
-        run.metrics(len(run.history().get("networks", ())), metrics)
+        metrics = {"compare/networks": float(len(networks)), **metrics_of(networks, kind, tests)}
+        run.metrics(len(run.history().get("compare/networks", ())), metrics)
         run.table(table[0], table[1:], "table.json")
         run.tags({f"bundle.{network.label}": network.bundle.digest[:12] for network in networks})
         for path in draw(config, networks, home / "pictures"):

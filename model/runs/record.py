@@ -50,7 +50,10 @@ def write_evaluation(folder: Path, split: str, values: Mapping[str, Any]) -> Pat
 
 
 def read_tracked(run: Path) -> dict[str, Any]:
-    """Returns `{"run_id", "name", "server"}` of the MLflow run; empty before MLflow has it."""
+    """Returns `{"run_id", "server", "offset"}` of the MLflow run; empty before MLflow has it.
+
+    `offset`: the byte of the run's records up to which MLflow has them.
+    """
     return read(run / TRACKED) or {}
 
 

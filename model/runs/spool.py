@@ -1,7 +1,7 @@
 """A run's records on the local disk, kept until the server has them.
 
-`spool/records.jsonl` only grows, one record per line; `spool/sent.json` says up to which byte it was sent, and where
-to. A record is written with one `write` call, so a process killed at any point leaves at most one torn last line. The
+`spool/records.jsonl` only grows, one record per line; RUN/mlflow.json says up to which byte it was sent, and where to.
+A record is written with one `write` call, so a process killed at any point leaves at most one torn last line. The
 sender moves the mark after each acknowledged send; after a kill in between it sends those records again, which the
 server takes as the same ones (same key, step, time and value). This module knows nothing of MLflow.
 """
@@ -24,12 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.model.files import atomic_write, exclusive, is_locked
-from dragoman.model.runs.paths import SPOOL
-from dragoman.model.untrusted import read_json, read_object, whole
+from dragoman.model.runs.paths import SPOOL, TRACKED
+from dragoman.model.runs.record import read_tracked, write_tracked
+from dragoman.model.untrusted import read_object, whole
 
 logger = logging.getLogger(__name__)
 
-RECORDS, SENT, WRITER = "records.jsonl", "sent.json", "writer.lock"
+RECORDS, WRITER = "records.jsonl", "writer.lock"
 REGISTRATIONS = "versions.json"  # the versions made of the run's bundles
 BACKLOG = 100_000  # records held in memory while the disk is full
 
@@ -181,11 +182,11 @@ class Spool:
 
     def mark(self) -> Mark:
         """Returns the mark up to which records were sent; the beginning if none were."""
-        return Mark(**(read_json(self.folder / SENT) or {}))
+        return Mark(**read_tracked(self.run_dir))
 
     def set_mark(self, mark: Mark) -> None:
         """Records, atomically, that everything before `mark.offset` has arrived."""
-        atomic_write(self.folder / SENT, json.dumps(vars(mark)))
+        write_tracked(self.run_dir, vars(mark))
 
     def refuse(self, record: Record, reason: str) -> None:
         """Sets aside a record that the server will never take, with the reason."""
@@ -225,7 +226,7 @@ def pending(run: Path) -> int:
         size = (run / SPOOL / RECORDS).stat().st_size
     except OSError:
         return 0
-    return max(0, size - (whole(read_object(run / SPOOL / SENT).get("offset"), most=2**63) or 0))
+    return max(0, size - (whole(read_object(run / TRACKED).get("offset"), most=2**63) or 0))
 
 
 def spooled_runs(runs: Path) -> Iterator[Path]:

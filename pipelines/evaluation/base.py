@@ -25,8 +25,16 @@ class Evaluation:
         raise NotImplementedError
 
     def metrics(self) -> Mapping[str, float]:
-        """Returns the scores by the names that they have in MLflow."""
+        """Returns the scores by name."""
         raise NotImplementedError
+
+    def logged(self) -> Mapping[str, float]:
+        """Returns the scores by the names that they have in MLflow."""
+        return self.metrics()
+
+    def examples(self) -> list[tuple[str, str]]:
+        """Returns a few texts and what the model makes of them, for a description."""
+        return []
 
     def record(self) -> dict[str, Any]:
         """Returns plain values for JSON, without the texts."""
@@ -104,6 +112,9 @@ class SplitEvaluation(Evaluation):
 
     def metrics(self) -> Mapping[str, float]:
         return {f"{self.split}_{name}": value for name, value in self.figures().items()}
+
+    def logged(self) -> Mapping[str, float]:
+        return {f"{self.split}/{name}": value for name, value in self.figures().items()}
 
     def facts(self) -> Mapping[str, Any]:
         return {self.split: self.figures()}

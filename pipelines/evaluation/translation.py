@@ -84,6 +84,12 @@ class TranslationEvaluation(SplitEvaluation):
         rows = [[sample.source, sample.hypothesis, sample.reference] for sample in self.samples]
         return {"samples.json": (["source", "translation", "reference"], rows)}
 
+    def examples(self) -> list[tuple[str, str]]:
+        """Returns the worst, a middle and the best of the samples."""
+        count = len(self.samples)
+        chosen = sorted({0, count // 2, count - 1}) if count else []
+        return [(self.samples[number].source, self.samples[number].hypothesis) for number in chosen]
+
     def compare(self, baseline: Self, trials: int) -> Significance:
         """Returns the difference in BLEU."""
         language = languages_of(self.pair)[-1]

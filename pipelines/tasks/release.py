@@ -16,6 +16,7 @@ from dragoman.pipelines.tasks.base import Task
 from dragoman.pipelines.tasks.held_out_set import describe_set
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tasks.training_texts import attach
+from dragoman.pipelines.tracking.descriptions import NOTE, describe_scores
 from dragoman.pipelines.tracking.registry import register_bundle
 from dragoman.pipelines.training.publishing import publish
 
@@ -45,7 +46,9 @@ def release(config: Config, run: Run, task: Task, say: Callable[[str], object] =
         bundle.update_facts({"scores": evaluation.facts()})
         written = evaluation.write(run.folder)
         tracked.artifact(written[0], "evaluation")
-        tracked.metrics(checkpoints.newest_step(run.folder), evaluation.metrics())
+        step = checkpoints.newest_step(run.folder)
+        tracked.metrics(step, evaluation.logged())
+        tracked.tags({NOTE: describe_scores(step, evaluation.logged(), evaluation.examples())})
         tracked.text(f"{page}\n", "evaluation/report.txt")
         task.record(config, bundle, evaluation, tracked)
         say(page)

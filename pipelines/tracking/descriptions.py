@@ -5,9 +5,10 @@ Links within MLflow are relative to its page, so they hold at any address.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dragoman.conf import again
 from dragoman.model.text.excerpt import for_markup
 from dragoman.pipelines.tracking.author import JOB
 
@@ -22,6 +23,7 @@ SERVICE = "DRAGOMAN_SERVICE"  # variable that the job service gives its jobs
 NAME = re.compile(r"[\w.+-]{1,80}")
 ADDRESS = re.compile(r"https?://[\w.:/\[\]-]+")
 _MARKUP = str.maketrans("`<>[]*\\\n\r", "'‹›()·/  ")
+SCORES = 3  # in a description
 DOING = {"train": "Training", "shard": "Sharding", "compare": "Comparison of networks"}
 
 
@@ -53,7 +55,16 @@ def describe_run(kind: str, config: Mapping[str, Any], data: Mapping[str, str]) 
     of = f" of `{without_markup(model)}`" if model else ""
     corpus, pair, shards = (without_markup(data[key]) for key in ("corpus", "pair", "manifest_hash"))
     first = f"{DOING.get(kind, kind)}{of}, {corpus} {pair}; shards `{shards[:12]}`"
-    return "\n\n".join([first, *job_line(job_tags())])
+    command = f"**Command** `{without_markup(again.command(kind))}`"
+    return "\n\n".join([first, command, *job_line(job_tags())])
+
+
+def describe_scores(step: int, scores: Mapping[str, float], examples: Sequence[tuple[str, str]]) -> str:
+    """Returns the first scores of a run and a few texts with what the model makes of them, in Markdown."""
+    at = f" at step {step:,}" if step else ""
+    figures = ", ".join(f"{name} {value:.4g}" for name, value in list(scores.items())[:SCORES])
+    lines = [f"- {without_markup(text)} → {without_markup(made)}" for text, made in examples]
+    return "\n\n".join([f"**Score**{at}: {figures}", *(["\n".join(lines)] if lines else [])])
 
 
 def with_lines(description: str, more: str) -> str:

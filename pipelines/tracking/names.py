@@ -33,6 +33,13 @@ def keys(values: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
+def metric(name: str) -> str:
+    """Returns a metric's name in MLflow, `train/loss` or `valid/loss`; names with a part before a slash keep it."""
+    if "/" in name:
+        return name
+    return f"valid/{name.removeprefix('valid_')}" if name.startswith("valid_") else f"train/{name}"
+
+
 def cut(text: str, length: int) -> str:
     """Returns `text`, or its beginning with a note of its length."""
     note = f" ... ({len(text)} characters)"

@@ -13,7 +13,7 @@ from dragoman.model.bundles.directory import CONFIG
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_write
 from dragoman.model.mlflow_pages import run_page, version_page
-from dragoman.model.runs.record import read, write_tracked
+from dragoman.model.runs.record import read
 from dragoman.model.runs.spool import REGISTRATIONS, Mark, Record, Spool
 from dragoman.pipelines.tracking import names
 from dragoman.pipelines.tracking.descriptions import EXPERIMENT, NOTE, SHARDINGS, with_lines
@@ -89,7 +89,6 @@ class Sender:
                 self._mark = mark
                 return mark
         mark = Mark(0, server, self._find() or self._create())
-        write_tracked(self.spool.run_dir, {"run_id": mark.run_id, "name": self.name, "server": server})
         self.spool.set_mark(mark)
         self._mark = mark
         return mark
@@ -180,7 +179,7 @@ class Sender:
         from mlflow.entities import Metric
 
         metrics = [
-            Metric(key, names.number(value), record.time, int(record.fields["step"]))
+            Metric(names.metric(key), names.number(value), record.time, int(record.fields["step"]))
             for record in group
             for key, value in record.fields["values"].items()
         ]

@@ -84,7 +84,7 @@ def test_a_server_killed_and_back_has_every_record_once(
             run.metrics(step, {"loss": float(step)})
         assert run.finish()
         client = connect(config)
-        assert [metric.step for metric in client.get_metric_history(run.run_id, "loss")] == list(range(300))
+        assert [metric.step for metric in client.get_metric_history(run.run_id, "train/loss")] == list(range(300))
         assert client.get_run(run.run_id).info.status == "FINISHED"
         note = client.download_artifacts(run.run_id, "note.txt", str(tmp_path))
         assert Path(note).read_text() == "written while the server was away"

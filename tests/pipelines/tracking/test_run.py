@@ -45,8 +45,8 @@ def test_everything_logged_arrives(tracking: TrackingConfig, tmp_path: Path) -> 
     assert len(found.data.params["note"]) == 6000
     assert found.data.params["note"].endswith("... (7000 characters)")
     assert found.data.tags["manifest_hash"] == "ab" * 32
-    assert {"loss": 2.0, "odd_key": 1.0, "odd_key_2": 2.0}.items() <= found.data.metrics.items()
-    assert math.isnan(client.get_metric_history(run.run_id, "bad")[0].value)
+    assert {"train/loss": 2.0, "train/odd_key": 1.0, "train/odd_key_2": 2.0}.items() <= found.data.metrics.items()
+    assert math.isnan(client.get_metric_history(run.run_id, "train/bad")[0].value)
     dataset = found.inputs.dataset_inputs[0].dataset
     assert (dataset.name, dataset.digest) == ("corpus-train", ("ab" * 32)[:36])
     assert json.loads(dataset.source)["digest"] == "ab" * 32
@@ -73,8 +73,8 @@ def test_a_resumed_run_is_the_same_run_and_logs_no_step_twice(tracking: Tracking
     again.finish()
     client = connect(tracking)
     assert again.run_id == first.run_id
-    assert steps(client, again.run_id, "loss") == list(range(1, 41))
-    assert steps(client, again.run_id, "valid_bleu") == [30, 40]
+    assert steps(client, again.run_id, "train/loss") == list(range(1, 41))
+    assert steps(client, again.run_id, "valid/bleu") == [30, 40]
     assert client.get_run(again.run_id).info.status == "FINISHED"
 
 
@@ -133,10 +133,10 @@ def test_leaving_hands_the_run_over_without_ending_it(tracking: TrackingConfig, 
     worker.leave()
     driver.flush()
     assert connect(tracking).get_run(driver.run_id).info.status == "RUNNING"
-    driver.metrics(1, {"test_bleu": 30.0})
+    driver.metrics(1, {"test/bleu": 30.0})
     driver.finish()
     found = connect(tracking).get_run(driver.run_id)
-    assert found.data.metrics == {"loss": 1.0, "test_bleu": 30.0}
+    assert found.data.metrics == {"train/loss": 1.0, "test/bleu": 30.0}
     assert found.info.status == "FINISHED"
 
 
@@ -144,7 +144,7 @@ def test_a_missing_artifact_is_set_aside_and_the_rest_arrives(tracking: Tracking
     with TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
         run.artifact(tmp_path / "never.txt")
         run.metrics(1, {"loss": 1.0})
-    assert connect(tracking).get_run(run.run_id).data.metrics == {"loss": 1.0}
+    assert connect(tracking).get_run(run.run_id).data.metrics == {"train/loss": 1.0}
     refused = json.loads((run.spool.folder / "refused.jsonl").read_text())
     assert refused["kind"] == "artifact"
     assert "never.txt" in refused["reason"]
@@ -197,8 +197,8 @@ def test_records_sent_but_not_marked_are_not_there_twice(tracking: TrackingConfi
     run.spool.set_mark(Mark(0, mark.server, mark.run_id))
     assert Sender(run.spool, tracking, "a").send()
     client = connect(tracking)
-    assert steps(client, run.run_id, "loss") == list(range(50))
-    assert steps(client, run.run_id, "bad") == list(range(50))
+    assert steps(client, run.run_id, "train/loss") == list(range(50))
+    assert steps(client, run.run_id, "train/bad") == list(range(50))
     assert len(client.get_run(run.run_id).inputs.dataset_inputs) == 1
 
 
@@ -206,13 +206,12 @@ def test_a_run_created_but_not_noted_down_is_found_again(tracking: TrackingConfi
     with TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
         run.metrics(1, {"loss": 1.0})
     (run.run_dir / "mlflow.json").unlink()
-    (run.spool.folder / "sent.json").unlink()
     with TrackedRun(tracking, tmp_path / "runs/a", "a") as again:
         again.metrics(2, {"loss": 0.5})
     client = connect(tracking)
     runs = client.search_runs([client.get_experiment_by_name("dragoman").experiment_id])
     assert len(runs) == 1
-    assert steps(client, runs[0].info.run_id, "loss") == [1, 2]
+    assert steps(client, runs[0].info.run_id, "train/loss") == [1, 2]
 
 
 def test_a_run_deleted_in_mlflow_keeps_its_records(tracking: TrackingConfig, tmp_path: Path) -> None:
@@ -225,7 +224,7 @@ def test_a_run_deleted_in_mlflow_keeps_its_records(tracking: TrackingConfig, tmp
     assert not again.finish()
     client.restore_run(run.run_id)
     assert Sender(again.spool, tracking, "a").send()
-    assert steps(client, run.run_id, "loss") == [1, 2]
+    assert steps(client, run.run_id, "train/loss") == [1, 2]
 
 
 def test_a_new_server_gets_the_whole_run(tracking: TrackingConfig, tmp_path: Path) -> None:
@@ -266,7 +265,7 @@ def test_a_killed_process_is_resumed_into_the_same_run(tracking: TrackingConfig,
         for step in range(reached // 2, reached + 10):
             run.metrics(step, {"loss": 0.0})
     client = connect(tracking)
-    assert steps(client, run.run_id, "loss") == list(range(1, reached + 10))
+    assert steps(client, run.run_id, "train/loss") == list(range(1, reached + 10))
     assert client.get_run(run.run_id).info.status == "FINISHED"
 
 

@@ -39,7 +39,6 @@ RUN_FILES = {
     "release.json": json.dumps({"run_id": "r", "model": "m", "version": "1", "bleu": "BLEU|x = 30.0 1/2"}),
     "mlflow.json": json.dumps({"run_id": "f" * 32, "offset": 0}),
     "evaluation.test.json": json.dumps({"scores": {"bleu": 30.0}}),
-    "spool/sent.json": json.dumps({"offset": 0}),
     "spool/records.jsonl": "{}\n",
     "bundle/config.json": json.dumps({"scores": {"test": {"bleu": 30.0}}}),
     "attempt": "1",

@@ -137,7 +137,7 @@ def test_mlflow_that_is_away_for_a_whole_job_has_all_of_it_when_it_is_back(loop:
         stack.enter_context(mlflow_server(tmp_path, port))
         assert outbox.look() == 0
         found = httpx.post(f"{where}/api/2.0/mlflow/runs/search", json={"experiment_ids": ["1"]}).json()["runs"]
-        query = {"run_id": found[0]["info"]["run_id"], "metric_key": "loss"}
+        query = {"run_id": found[0]["info"]["run_id"], "metric_key": "train/loss"}
         sent = httpx.get(f"{where}/api/2.0/mlflow/metrics/get-history", params=query).json()["metrics"]
     assert [int(one["step"]) for one in sent] == list(range(1, 11))
     assert (len(found), found[0]["info"]["status"]) == (1, "FINISHED")
