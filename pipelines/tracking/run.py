@@ -120,7 +120,7 @@ logger = logging.getLogger(__name__)
 
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 SILENT = 5.0  # seconds of waiting before it is said
-LONGEST_WRITE = 600.0  # seconds for a database of this machine
+LONGEST_WRITE = 120.0  # seconds for a database of this machine
 INTERRUPTED_FLUSH = 10.0  # seconds that an interrupt waits at most; loading MLflow alone takes some
 
 
@@ -330,9 +330,10 @@ class TrackedRun:
         limit = self.config.flush_timeout if timeout is None else timeout
         if self.flush(min(SILENT, limit)) or self.config.offline or self.trouble is not None:
             return
-        logger.info("waiting for MLflow at %s to take the last records", mask_address(self.config.uri))
-        local = timeout is None and is_database(self.config.uri)
-        self.flush(LONGEST_WRITE if local else limit - SILENT)
+        rest = LONGEST_WRITE if timeout is None and is_database(self.config.uri) else limit - SILENT
+        if rest > 0:
+            logger.info("waiting for MLflow at %s to take the last records", mask_address(self.config.uri))
+            self.flush(rest)
 
     def _artifact(self, path: Path, to: str, table: str | None = None) -> None:
         self.spool.append("artifact", path=self._relative(path), to=names.artifact_path(to), table=table)

@@ -114,7 +114,7 @@ def test_whoever_interrupts_a_run_does_not_wait_for_a_server(
     monkeypatch.setattr(BackgroundSender, "flush", lambda _, timeout: bool(waited.append(timeout)))
     with pytest.raises(KeyboardInterrupt), TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
         raise KeyboardInterrupt
-    assert waited == [10.0]
+    assert sum(waited) == 10.0
     assert [record.fields["status"] for record in run.spool.records()] == ["RUNNING", "KILLED"]  # for `dragoman sync`
 
 
@@ -158,7 +158,7 @@ def test_a_refused_record_does_not_hold_up_its_batch(tracking: TrackingConfig, t
     run.finish()
     assert Sender(run.spool, tracking, "a").send()
     client = connect(tracking)
-    assert steps(client, run.spool.mark().run_id, "loss") == [1, 3]
+    assert steps(client, run.spool.mark().run_id, "train/loss") == [1, 3]
     assert "bad@name" in (run.spool.folder / "refused.jsonl").read_text()
 
 
@@ -235,7 +235,7 @@ def test_a_new_server_gets_the_whole_run(tracking: TrackingConfig, tmp_path: Pat
     other = replace(tracking, uri=f"sqlite:///{elsewhere}")
     with TrackedRun(other, tmp_path / "runs/a", "a") as again:
         again.metrics(2, {"loss": 0.5})
-    assert steps(connect(other), again.run_id, "loss") == [1, 2]
+    assert steps(connect(other), again.run_id, "train/loss") == [1, 2]
     assert again.run_id != run.run_id
 
 
@@ -282,7 +282,7 @@ def test_a_server_that_was_never_there_costs_nothing_but_a_message(
     assert "geheim" not in caplog.text
     assert "geheim" not in "".join(p.read_text() for p in run.run_dir.rglob("*") if p.is_file())
     assert Sender(run.spool, tracking, "a").send()
-    assert steps(connect(tracking), run.spool.mark().run_id, "loss") == list(range(10))
+    assert steps(connect(tracking), run.spool.mark().run_id, "train/loss") == list(range(10))
 
 
 def test_a_hanging_server_holds_up_neither_the_steps_nor_the_end(tracking: TrackingConfig, tmp_path: Path) -> None:
