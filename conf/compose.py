@@ -35,7 +35,7 @@ Tree = dict[str, Any]
 Settle = Callable[[Callable[[], Tree], Set[str]], Iterable[Mapping[str, Any]]]
 
 OK, FAILED, USER_MISTAKE = endings.OK, endings.FAILED, endings.USER_MISTAKE
-CHATTY = ("alembic", "httpx")  # they log a line per plugin at import, or per request
+CHATTY = ("alembic", "httpx", "matplotlib")  # they log a line per plugin or font at import, or per request
 logger = logging.getLogger("dragoman")
 _rehearsing: ContextVar[Literal["no", "composing", "checking"]] = ContextVar("rehearsing", default="no")
 _rehearsed: ContextVar[dict[str, Any]] = ContextVar("rehearsed")  # the configuration of the rehearsed command
