@@ -92,6 +92,7 @@ def test_the_whole_way_back_from_a_version(
     said = run.data.tags["mlflow.note.content"].split("\n\n")
     assert said == [
         f"Training, demo en-de; shards `{digest[:12]}`",
+        "**Command** `dragoman train`",
         job,
         f"**Shards** [the run that made them]({shardings}/{made}{view})",
         f"**Model** [demo version {version.number}](#/models/demo/versions/{version.number}{view})",
