@@ -5,7 +5,6 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 NAME = r"^[\w.+-]+$"
-JobId = Annotated[str, Field(max_length=40, pattern=NAME)]
 JobName = Annotated[str, Field(min_length=1, max_length=160, pattern=NAME)]  # its id, or its name
 Owner = Annotated[str, Field(min_length=1, max_length=160, pattern=NAME)]
 Tag = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9_.+-]+$")]

@@ -1,7 +1,6 @@
 """Access control: bearer tokens, stored as sha256, with roles and ends; what they lend to jobs; quotas by owner."""
 
 import contextlib
-import hashlib
 import secrets
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.names import check_name
+from dragoman.services.http.rates import digest_of
 from dragoman.services.jobs.ledger.asked import tell_person
 from dragoman.services.jobs.ledger.filters import moment_of
 from dragoman.services.jobs.ledger.ledger import Ledger
@@ -274,8 +274,3 @@ class Rights:
         if token is None or token.revoked is not None or token.role != "admin":
             return False
         return token.expires is None or token.expires > self.ledger.now()
-
-
-def digest_of(token: str) -> str:
-    """Returns its sha256. That needs no salt: a token is 32 random bytes, not a password."""
-    return hashlib.sha256(token.encode()).hexdigest()

@@ -13,9 +13,10 @@ from itsdangerous import BadData, URLSafeSerializer
 from pydantic import BaseModel, FiniteFloat, ValidationError
 
 from dragoman.model.files import secret_file
+from dragoman.services.http.rates import digest_of
 from dragoman.services.jobs.bodies import NAME
 from dragoman.services.jobs.http.guard import ANONYMOUS, Guard
-from dragoman.services.jobs.ledger.access import Person, TokenExpiredError, digest_of
+from dragoman.services.jobs.ledger.access import Person, TokenExpiredError
 from dragoman.services.jobs.ledger.asked import tell_person
 from dragoman.services.jobs.options import this_user
 
