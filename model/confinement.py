@@ -24,13 +24,7 @@ VARIABLE = "DRAGOMAN_GRANT"
 RAY_FOLDER = (
     "DRAGOMAN_RAY_FOLDER"  # folders with the sockets and logs of the Ray that runs jobs, with a colon between two
 )
-CACHES = (
-    "cache",
-    "versions",
-    "evaluations",
-    "cooccurrences",
-    "verified",
-)  # below the home, shared by all jobs
+CACHES = ("cache", "versions", "evaluations", "cooccurrences", "verified")  # below the home, shared by all jobs
 LOCKS = ("mlflow/promote.lock",)  # files below the home that jobs hold in turn
 CODE = ("pyproject.toml", ".git")  # the version and the commit of a checkout
 PACKAGES = ("conf", "dragoman", "model", "pipelines", "services")

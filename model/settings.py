@@ -8,17 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dragoman.model.errors import UserError
-from dragoman.model.ranges import (
-    Amount,
-    Count,
-    Finite,
-    Part,
-    Positive,
-    Seed,
-    ShareAboveZero,
-    Whole,
-    check_ranges,
-)
+from dragoman.model.ranges import Amount, Count, Finite, Part, Positive, Seed, ShareAboveZero, Whole, check_ranges
 from dragoman.model.text.tokenizer import BOS, MASK, PAD, SEP, UNK
 
 Side = Literal["source", "target"]

@@ -80,13 +80,7 @@ def heads_picture(weights: Weights, source: Sequence[str], target: Sequence[str]
     return figure
 
 
-def draw_map(
-    axis: "Axes",
-    weights: Weights,
-    source: Sequence[str],
-    target: Sequence[str],
-    size: float = 8.5,
-) -> None:
+def draw_map(axis: "Axes", weights: Weights, source: Sequence[str], target: Sequence[str], size: float = 8.5) -> None:
     """Draws weights (W, U) with a label per row and column; leaves out empty labels."""
     axis.imshow(weights, cmap=COLOURS, vmin=0.0, vmax=1.0, aspect="equal", interpolation="nearest")
     font = size if max(len(source), len(target)) <= MANY else 5.0

@@ -25,11 +25,7 @@ BLANKS = r"[\x{09}-\x{0D}\x{1C}-\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{20
 
 
 def tokenizer_json(
-    tokenizer: Tokenizer,
-    normalisation: str = "NFC",
-    *,
-    before: tuple[int, ...] = (),
-    after: tuple[int, ...] = (EOS,),
+    tokenizer: Tokenizer, normalisation: str = "NFC", *, before: tuple[int, ...] = (), after: tuple[int, ...] = (EOS,)
 ) -> str:
     """Returns the content of the file; `before` and `after`: the special ids around a text."""
     if isinstance(tokenizer, HuggingFaceTokenizer):

@@ -127,11 +127,7 @@ def load_vectors(directory: Path) -> VectorsBundle:
     if not isinstance(table, dict) or table.get("words") != len(words) or not isinstance(table.get("width"), int):
         raise UserError(f"{directory / CONFIG}: table must give width and the {len(words):,} words of {WORDS}")
     return VectorsBundle(
-        **common,
-        words=words,
-        counts=counts,
-        width=table["width"],
-        tokenizer=load_pair(directory, record["tokenizer"]),
+        **common, words=words, counts=counts, width=table["width"], tokenizer=load_pair(directory, record["tokenizer"])
     )
 
 

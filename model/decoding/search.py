@@ -26,11 +26,7 @@ from dragoman.model.text.tokenizer import BOS, EOS, PAD
 
 
 def greedy_search(
-    network: TranslationNetwork,
-    source: Tensor,
-    limits: Sequence[int],
-    config: DecodeConfig,
-    guard: Guard | None = None,
+    network: TranslationNetwork, source: Tensor, limits: Sequence[int], config: DecodeConfig, guard: Guard | None = None
 ) -> list[list[Hypothesis]]:
     """source (B, S) -> one hypothesis each, of at most `limits[b]` tokens. Finished sentences leave the batch."""
     device = source.device

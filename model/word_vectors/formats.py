@@ -56,10 +56,7 @@ class Row(NamedTuple):
     write: Callable[[Path, Embeddings], None]
 
 
-FORMATS: dict[Format, Row] = {
-    "text": Row("vectors.txt", write_text),
-    "binary": Row("vectors.bin", write_binary),
-}
+FORMATS: dict[Format, Row] = {"text": Row("vectors.txt", write_text), "binary": Row("vectors.bin", write_binary)}
 
 
 def write_format(folder: Path, name: Format, embeddings: Embeddings) -> Path:

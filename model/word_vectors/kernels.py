@@ -26,15 +26,7 @@ from dragoman.model.word_vectors.products import (
     spread,
 )
 from dragoman.model.word_vectors.replicas import MEET, Replica
-from dragoman.model.word_vectors.workspace import (
-    HELD,
-    HIERARCHICAL,
-    NEGATIVE,
-    TILE,
-    Rules,
-    SamplingTables,
-    Scratch,
-)
+from dragoman.model.word_vectors.workspace import HELD, HIERARCHICAL, NEGATIVE, TILE, Rules, SamplingTables, Scratch
 
 Floats: TypeAlias = NDArray[np.float32]
 Rows: TypeAlias = NDArray[np.int32]

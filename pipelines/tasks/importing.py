@@ -137,11 +137,7 @@ def save_vectors_of(config: ImportRoot, path: Path) -> None:
     if not config.pair or not is_single(config.pair):
         raise UserError(f"{path}: holds words of one language; give it, such as pair=en")
     read = read_vectors(path)
-    origin = {
-        "source": str(path.absolute()),
-        "format": read.format,
-        "sha256": file_sha256(path),
-    }
+    origin = {"source": str(path.absolute()), "format": read.format, "sha256": file_sha256(path)}
     save_read(config.run_dir / BUNDLE, read, check_language(config.pair, "pair"), origin)
     logger.info(
         f"{config.run_dir / BUNDLE}: {len(read.words):,} words of {read.vectors.shape[1]} numbers ({read.format})"

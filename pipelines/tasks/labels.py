@@ -21,11 +21,7 @@ from dragoman.pipelines.corpus.sharded import shard_command
 from dragoman.pipelines.evaluation.labels.evaluation import LabelEvaluation, evaluate_label_bundle
 from dragoman.pipelines.loaders.labelled import LabelledLoader, held_out_labelled
 from dragoman.pipelines.tasks.base import Task
-from dragoman.pipelines.tasks.network import (
-    Learning,
-    NetworkTraining,
-    final_network,
-)
+from dragoman.pipelines.tasks.network import Learning, NetworkTraining, final_network
 from dragoman.pipelines.tasks.split_comparison import judge_by_split
 from dragoman.pipelines.tracking.run import TrackedRun
 
@@ -97,11 +93,7 @@ def evaluate(config: Config, bundle: LabelBundle) -> LabelEvaluation:
     return evaluate_label_bundle(bundle, config.shard_dir, settings.split, settings.sentences, settings.samples)
 
 
-judge = judge_by_split(
-    metrics=("auto",),
-    compared_by="models that label are compared by accuracy",
-    evaluate=evaluate,
-)
+judge = judge_by_split(metrics=("auto",), compared_by="models that label are compared by accuracy", evaluate=evaluate)
 LABELS = Task(
     Labelled.kind,
     NetworkTraining(Labelled, unread=("vectors", "embeddings", "decode")),

@@ -31,12 +31,7 @@ from dragoman.pipelines.loaders.segments import side_number
 from dragoman.pipelines.loaders.streams import StreamLoader, WindowLoader, rows_of
 from dragoman.pipelines.loaders.text import SplitText, side_tokenizer
 from dragoman.pipelines.tasks.base import Task
-from dragoman.pipelines.tasks.network import (
-    Learning,
-    NetworkTraining,
-    check_positions,
-    final_network,
-)
+from dragoman.pipelines.tasks.network import Learning, NetworkTraining, check_positions, final_network
 from dragoman.pipelines.tasks.split_comparison import judge_by_split
 from dragoman.pipelines.tasks.workers import worker_count
 from dragoman.pipelines.tracking.run import TrackedRun

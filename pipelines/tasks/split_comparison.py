@@ -18,9 +18,7 @@ from dragoman.pipelines.tracking.registry import Registry, Version
 
 
 def judge_by_split(
-    metrics: Sequence[str],
-    compared_by: str,
-    evaluate: Callable[[Config, Any], SplitEvaluation],
+    metrics: Sequence[str], compared_by: str, evaluate: Callable[[Config, Any], SplitEvaluation]
 ) -> Judge:
     """Returns a task's `judge`: it compares the candidate with the champion by a held-out split of the shards.
 

@@ -161,10 +161,7 @@ def evaluate(config: Config, bundle: TranslationBundle) -> TranslationEvaluation
 
 
 def record(
-    config: Config,
-    bundle: TranslationBundle,
-    evaluation: TranslationEvaluation | Reconstruction,
-    tracked: TrackedRun,
+    config: Config, bundle: TranslationBundle, evaluation: TranslationEvaluation | Reconstruction, tracked: TrackedRun
 ) -> None:
     """Records samples, curves, the hypotheses of the whole split, and the alignment if requested."""
     evaluation.log(tracked)

@@ -59,10 +59,7 @@ def judge(config: Config, registry: Registry, candidate: Version, champion: Vers
     except UserError:  # few pairs, none of them in this half
         reported = "nothing that both know"
     return compared(
-        paired,
-        of="the half that is the gate",
-        floor="random vectors" if champion is None else "",
-        reported=reported,
+        paired, of="the half that is the gate", floor="random vectors" if champion is None else "", reported=reported
     )
 
 
@@ -185,10 +182,5 @@ class VectorsTraining(Training):
 
 
 VECTORS = Task(
-    kind="vectors",
-    training=VectorsTraining(),
-    save_bundle=save_bundle,
-    evaluate=evaluate,
-    judge=judge,
-    record=record,
+    kind="vectors", training=VectorsTraining(), save_bundle=save_bundle, evaluate=evaluate, judge=judge, record=record
 )

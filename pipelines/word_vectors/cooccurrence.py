@@ -70,10 +70,7 @@ class CooccurrenceFeed:
 
 
 def count_cooccurrences(
-    path: Path,
-    text: Passage,
-    counting: Counting,
-    report: Callable[[int, int], None] = lambda done, segments: None,
+    path: Path, text: Passage, counting: Counting, report: Callable[[int, int], None] = lambda done, segments: None
 ) -> CooccurrenceFeed:
     """Counts co-occurrences into the file `path`, unless it is there; calls `report` after each segment of the text."""
     if path.is_file():

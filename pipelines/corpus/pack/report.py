@@ -22,10 +22,7 @@ CHANGED = {  # changes of cleaning, of the counts in `changed`, that a user must
 
 
 def source_records(
-    sources: Sequence[Source],
-    blocks: Sequence[Block],
-    plan: Plan,
-    values: Mapping[str, Any],
+    sources: Sequence[Source], blocks: Sequence[Block], plan: Plan, values: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """Returns the manifest's entry of each corpus file.
 

@@ -71,12 +71,7 @@ def encodings_of(config: CorpusConfig) -> tuple[str, ...]:
 
 
 def decoded_lines(
-    block: Block,
-    side: int,
-    encodings: Sequence[str],
-    on_error: OnError,
-    bad: dict[int, str],
-    counts: Counter[str],
+    block: Block, side: int, encodings: Sequence[str], on_error: OnError, bad: dict[int, str], counts: Counter[str]
 ) -> list[str]:
     """Returns lines without their ends (LF or CRLF); those that no encoding fits are empty and listed in `bad`."""
     data = block.read(side)
@@ -104,12 +99,7 @@ def decoded_lines(
 
 
 def _undecodable(
-    data: bytes,
-    problem: UnicodeDecodeError,
-    block: Block,
-    side: int,
-    encodings: Sequence[str],
-    line: int | None = None,
+    data: bytes, problem: UnicodeDecodeError, block: Block, side: int, encodings: Sequence[str], line: int | None = None
 ) -> UserError:
     """Returns the error for the undecodable line, or for `line` if several encodings were tried."""
     number = data.count(b"\n", 0, problem.start) if line is None else line
