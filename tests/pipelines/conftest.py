@@ -93,10 +93,7 @@ def split_texts(result: ShardResult, split: str) -> list[tuple[str, str]]:
     for number in range(reader.chunks):
         chunk = reader.chunk(number)
         for side, (ids, offsets, tokenizer) in enumerate(
-            (
-                (chunk.source, chunk.source_offsets, pair.source),
-                (chunk.target, chunk.target_offsets, pair.target),
-            )
+            ((chunk.source, chunk.source_offsets, pair.source), (chunk.target, chunk.target_offsets, pair.target))
         ):
             assert ids is not None
             assert offsets is not None

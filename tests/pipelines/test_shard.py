@@ -40,11 +40,7 @@ def test_the_manifest_says_what_it_was_made_from(make: Make, tmp_path: Path) -> 
         name="dirty", train=write_pairs(tmp_path, "dirty", pairs), test=write_pairs(tmp_path, "test", make_pairs(60, 3))
     )
     manifest = shard(make("shards", corpus=corpus)).manifest
-    assert manifest.dropped == {
-        "train": {"blank": 1, "copy": 1, "duplicate": 1, "leaked": 1},
-        "valid": {},
-        "test": {},
-    }
+    assert manifest.dropped == {"train": {"blank": 1, "copy": 1, "duplicate": 1, "leaked": 1}, "valid": {}, "test": {}}
     entry = next(entry for entry in manifest.sources if entry["name"] == "dirty.en")
     path = tmp_path / "dirty.en"
     assert entry["sha256"] == file_sha256(path)
@@ -176,8 +172,7 @@ def test_a_large_corpus_holds_out_no_more_than_a_test_set_has() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cut", "splits"),
-    [(CutConfig(valid=0.1), {"train", "valid"}), (CutConfig(valid=0, test=0), {"train"})],
+    ("cut", "splits"), [(CutConfig(valid=0.1), {"train", "valid"}), (CutConfig(valid=0, test=0), {"train"})]
 )
 def test_a_fraction_that_was_set_is_all_that_is_cut_and_what_is_missing_is_said(
     make: Make, tmp_path: Path, cut: CutConfig, splits: set[str], capsys: pytest.CaptureFixture[str]

@@ -15,9 +15,7 @@ from tests.pipelines.killed_sharding import kill_sharding, shard_over_ray
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 
-SMALL = {
-    "dragoman.pipelines.corpus.read.staging.BLOCK_LINES": 100,
-}
+SMALL = {"dragoman.pipelines.corpus.read.staging.BLOCK_LINES": 100}
 
 
 def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make, tmp_path: Path) -> None:

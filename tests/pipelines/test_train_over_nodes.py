@@ -142,8 +142,7 @@ def regain(cluster: Cluster, how: str) -> None:
         "killed",
         "drained",
         pytest.param(
-            "cut off",
-            marks=pytest.mark.skipif(bool(no_namespaces()), reason=no_namespaces() or "can be had"),
+            "cut off", marks=pytest.mark.skipif(bool(no_namespaces()), reason=no_namespaces() or "can be had")
         ),
     ],
 )

@@ -117,10 +117,7 @@ def test_self_attention_equals_torch_multihead_attention() -> None:
 def test_a_prefix_is_seen_whole_and_what_follows_backwards() -> None:
     """Two prefixes of 2 and 1 real tokens, padded to 2; then three target positions. Worked by hand."""
     bias = prefix_bias(torch.tensor([[True, True], [True, False]]), 3)
-    seen = [
-        [[1, 1, 1, 0, 0], [1, 1, 1, 1, 0], [1, 1, 1, 1, 1]],
-        [[1, 0, 1, 0, 0], [1, 0, 1, 1, 0], [1, 0, 1, 1, 1]],
-    ]
+    seen = [[[1, 1, 1, 0, 0], [1, 1, 1, 1, 0], [1, 1, 1, 1, 1]], [[1, 0, 1, 0, 0], [1, 0, 1, 1, 0], [1, 0, 1, 1, 1]]]
     assert torch.equal(bias[:, 0] == 0, torch.tensor(seen).bool())
     record: list[torch.Tensor] = []
     q, k = torch.randn(2, 1, 3, 4), torch.randn(2, 1, 5, 4)

@@ -4,12 +4,7 @@ import pytest
 import torch
 
 from dragoman.model.errors import UserError
-from dragoman.model.networks.architectures import (
-    ARCHITECTURES,
-    architecture,
-    build_network,
-    model_config,
-)
+from dragoman.model.networks.architectures import ARCHITECTURES, architecture, build_network, model_config
 from dragoman.model.networks.network import translation_loss
 from dragoman.model.precision import cannot_run
 from dragoman.model.settings import LossConfig

@@ -6,13 +6,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.model.errors import UserError
-from dragoman.model.shards.manifest import (
-    Split,
-    chunk_records,
-    manifest_hash,
-    read_manifest,
-    write_manifest,
-)
+from dragoman.model.shards.manifest import Split, chunk_records, manifest_hash, read_manifest, write_manifest
 from dragoman.model.shards.writer import write_shard
 from tests.random_shards import MakeShards, random_records
 

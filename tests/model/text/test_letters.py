@@ -40,7 +40,7 @@ def test_folding_twice_changes_nothing() -> None:
 
 def test_only_languages_with_a_case_of_their_own_are_written_down() -> None:
     assert [case_language(code) for code in ("tr_TR", "aze", "lt", "de", "el", "nonsense!", "")] == [
-        *("tr", "az", "lt", "", "", "", ""),
+        *("tr", "az", "lt", "", "", "", "")
     ]
     german = train_pair(LOWER, ["Der Hund"], ["I"], languages=("de", "en")).source
     assert b"language" not in german.serialise()

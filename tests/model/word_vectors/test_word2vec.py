@@ -137,9 +137,7 @@ def test_the_text_may_be_read_only_and_of_other_integers() -> None:
 
 @pytest.mark.parametrize(
     "form",
-    [
-        *({"algorithm": form, "output": output} for form in FORMS for output in ("negative", "hierarchical")),
-    ],
+    [*({"algorithm": form, "output": output} for form in FORMS for output in ("negative", "hierarchical"))],
     ids=str,
 )
 @pytest.mark.parametrize("threads", [1, 2])

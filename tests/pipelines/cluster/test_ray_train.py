@@ -151,8 +151,7 @@ def test_a_group_that_fails_or_pauses_is_followed_by_another() -> None:
 
 
 @pytest.mark.parametrize(
-    ("total", "free", "tried", "found"),
-    [(8, 8, [8], 8), (8, 5, [8, 4], 4), (6, 3, [4, 2], 2), (6, 1, [4, 2, 1], 1)],
+    ("total", "free", "tried", "found"), [(8, 8, [8], 8), (8, 5, [8, 4], 4), (6, 3, [4, 2], 2), (6, 1, [4, 2, 1], 1)]
 )
 def test_the_largest_group_that_there_is_room_for_is_started(
     monkeypatch: pytest.MonkeyPatch, total: int, free: int, tried: list[int], found: int

@@ -35,11 +35,7 @@ def test_a_part_of_everyday_is_a_sample_of_short_and_long_sentences() -> None:
     [
         ({"pairs": 91_383}, "de-en", r"91,382 training pairs; choices: 1 to 91382, or 0 for all"),
         ({}, "en-fr", r"pair=en-fr: corpus=everyday has English and German only"),
-        (
-            {"train": SplitFiles(file="a.tsv")},
-            "en-de",
-            r"file=a\.tsv: the built-in corpus reads no files",
-        ),
+        ({"train": SplitFiles(file="a.tsv")}, "en-de", r"file=a\.tsv: the built-in corpus reads no files"),
     ],
 )
 def test_what_it_has_not_is_refused(changes: dict[str, object], pair: str, message: str) -> None:

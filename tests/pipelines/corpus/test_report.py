@@ -17,7 +17,7 @@ def test_what_cleaning_cut_is_told_once_a_split_whatever_the_corpus() -> None:
     manifest.sources = [source("a", "train", cut=2), source("a", "train", cut=2), source("b", "train", cut=1, nul=0)]
     manifest.sources += [source("c", "valid", nul=4, other_encoding=1)]
     assert [one.partition(":")[2].split(" ")[1:3] for one in changes(manifest)] == [
-        *(["train:", "3"], ["valid:", "4"], ["valid:", "1"]),
+        *(["train:", "3"], ["valid:", "4"], ["valid:", "1"])
     ]
     assert "corpus.clean.max_words" in changes(manifest)[0]
 

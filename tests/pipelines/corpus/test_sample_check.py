@@ -34,16 +34,8 @@ def test_a_corpus_that_is_what_it_should_be_is_told_nothing(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("rows", "pair", "message"),
     [
-        (
-            [pair[::-1] for pair in PAIRS],
-            "en-de",
-            r"the first side is German, the second English; corpus\.columns",
-        ),
-        (
-            PAIRS,
-            "en-fr",
-            r"the second side is German, and pair says French; pair=en-de",
-        ),
+        ([pair[::-1] for pair in PAIRS], "en-de", r"the first side is German, the second English; corpus\.columns"),
+        (PAIRS, "en-fr", r"the second side is German, and pair says French; pair=en-de"),
         ([(english, english) for english, _ in PAIRS], "en-de", r"400 of the first 400 pairs have two equal sides"),
         ([(english, "") for english, _ in PAIRS], "en-de", r"400 of the first 400 pairs have an empty side"),
         (

@@ -69,8 +69,5 @@ def test_real_files_with_next_line_characters_keep_their_alignment(corpora: Path
     _staged(source, tmp_path / "scratch")
     assert (
         sum(block.lines for block in blocks_of([source], tmp_path / "scratch"))
-        == {
-            "newstest2009": 2525,
-            "newssyscomb2009": 502,
-        }[year]
+        == {"newstest2009": 2525, "newssyscomb2009": 502}[year]
     )

@@ -38,10 +38,7 @@ SIZES = {
     "transformer": ["model.width=16", "model.heads=2", "model.feed_forward=16", "model.layers=1", "model.dropout=0"],
     "recurrent": ["model.embedding=16", "model.width=8", "model.dropout=0"],
 }
-RUNS = {
-    "classes": ("classifier_transformer", "transformer"),
-    "tags": ("tagger_recurrent", "recurrent"),
-}
+RUNS = {"classes": ("classifier_transformer", "transformer"), "tags": ("tagger_recurrent", "recurrent")}
 
 
 def words(home: Path, task: str, *overrides: str) -> list[str]:

@@ -94,11 +94,7 @@ def config(shards: Path, tmp_path: Path) -> Callable[..., Config]:
 
 
 @pytest.mark.parametrize(
-    "made",
-    [
-        network,
-        lambda: RNNSearch(RNNSearchConfig(embedding=WIDTH, width=8, encoder_width=4, tie="none"), 50, 50),
-    ],
+    "made", [network, lambda: RNNSearch(RNNSearchConfig(embedding=WIDTH, width=8, encoder_width=4, tie="none"), 50, 50)]
 )
 def test_rows_with_a_word_are_copied_scaled_and_the_others_stay(
     made: Callable[[], TranslationNetwork], config: Callable[..., Config], pair: TokenizerPair, tmp_path: Path
@@ -220,11 +216,7 @@ def test_references_to_nothing_are_refused(config: Callable[..., Config], pair: 
 
 @pytest.mark.parametrize("reference", ["models:/words-en@champion", "words-en@champion"])
 def test_a_registry_reference_is_looked_up(
-    reference: str,
-    config: Callable[..., Config],
-    pair: TokenizerPair,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    reference: str, config: Callable[..., Config], pair: TokenizerPair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = bundle(tmp_path / "vectors", ["w1", "w2"])
 
@@ -248,10 +240,7 @@ def test_a_registry_reference_is_looked_up(
 
 
 def test_a_run_keeps_its_rows_wherever_the_reference_points_later(
-    config: Callable[..., Config],
-    pair: TokenizerPair,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+    config: Callable[..., Config], pair: TokenizerPair, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = bundle(tmp_path / "vectors", ["w3", "w4"])
     settings = config(source=str(path), freeze=True)
@@ -272,9 +261,7 @@ def test_a_run_keeps_its_rows_wherever_the_reference_points_later(
     assert told["source"]["rows"] == 2 and told["freeze"] is True
 
 
-def test_the_section_is_part_of_a_runs_identity_only_where_it_asks_for_something(
-    config: Callable[..., Config],
-) -> None:
+def test_the_section_is_part_of_a_runs_identity_only_where_it_asks_for_something(config: Callable[..., Config]) -> None:
     model = {"architecture": "transformer", "name": "t"}
     assert warm_start.facts(config()) == {}
     assert "embeddings" not in network_fingerprint(replace(config(), model=model), ())

@@ -12,13 +12,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.word_vectors.glove import Glove, GloveConfig
 from dragoman.model.word_vectors.learner import Text
 from dragoman.pipelines.word_vectors import cooccurrence
-from dragoman.pipelines.word_vectors.cooccurrence import (
-    CooccurrenceFeed,
-    Counting,
-    count_cooccurrences,
-    unit,
-    units,
-)
+from dragoman.pipelines.word_vectors.cooccurrence import CooccurrenceFeed, Counting, count_cooccurrences, unit, units
 
 Matrix = dict[tuple[int, int], float]
 

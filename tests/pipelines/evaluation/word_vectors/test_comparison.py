@@ -7,11 +7,7 @@ from scipy.stats import spearmanr
 
 from dragoman.model.errors import UserError
 from dragoman.model.word_vectors.embeddings import Embeddings
-from dragoman.pipelines.evaluation.word_vectors.comparison import (
-    METRICS,
-    compare_embeddings,
-    restrict_to_shared_words,
-)
+from dragoman.pipelines.evaluation.word_vectors.comparison import METRICS, compare_embeddings, restrict_to_shared_words
 from dragoman.pipelines.evaluation.word_vectors.evaluation import Sets
 from dragoman.pipelines.evaluation.word_vectors.similarity import SimilaritySet
 

@@ -11,11 +11,7 @@ from scipy.sparse import eye
 from dragoman.model.word_vectors.embeddings import Embeddings
 from dragoman.model.word_vectors.labels import project
 from dragoman.pipelines.evaluation.word_vectors.evaluation import Sets
-from dragoman.pipelines.evaluation.word_vectors.plots import (
-    all_pictures,
-    analogy_steps,
-    losses,
-)
+from dragoman.pipelines.evaluation.word_vectors.plots import all_pictures, analogy_steps, losses
 from dragoman.pipelines.evaluation.word_vectors.projections import best_pairs, drawn_words, parallelograms
 from dragoman.pipelines.evaluation.word_vectors.similarity import SimilaritySet
 

@@ -16,11 +16,7 @@ from scipy.stats import spearmanr
 from dragoman.model.errors import UserError
 from dragoman.model.word_vectors.embeddings import Embeddings
 from dragoman.pipelines.evaluation.word_vectors.analogies import read_analogies
-from dragoman.pipelines.evaluation.word_vectors.similarity import (
-    read_similarity,
-    score_similarity,
-    spearman,
-)
+from dragoman.pipelines.evaluation.word_vectors.similarity import read_similarity, score_similarity, spearman
 
 PAIRS = {
     "EN-MC-30": 30, "EN-MEN-TR-3k": 3000, "EN-MTurk-287": 287, "EN-MTurk-771": 771, "EN-RG-65": 65,
