@@ -41,12 +41,12 @@ def load(
     """
     with one_exception():
         from dragoman.pipelines.config import Config
+        from dragoman.services.models.home import Home
         from dragoman.services.models.source import check_device
-        from dragoman.services.settings import BundleSource
 
         words = words_of(overrides, config, settings)
         whole = configure(Config, words)
-        check_device(BundleSource(device=device))
+        check_device(Home(device=device))
         folder, version = _find(os.fspath(reference), whole)
         return Model(folder, version, whole, words, device)
 

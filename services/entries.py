@@ -55,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
             config,
             words,
             verb,
-            shown=[section, "decode", "alignment"],
+            shown=[section, "device", "decode", "alignment"],
         )
     words = verbatim(words) if verb == "generate" else words
     return run_section(lambda settings: work(settings, *text), section, config, words, verb)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.ranges import Amount, Count, Interval, Port, Range, Whole
 from dragoman.model.settings import DecodeConfig, EngineName, GenerateConfig
-from dragoman.services.models.home import NO_SETTING, Home
+from dragoman.services.models.home import NO_SETTING, Device, Home
 
 
 @dataclass
@@ -15,7 +15,6 @@ class BundleSource:
 
     bundle: str | None = None  # a bundle's directory or a run's name; null: `model` from the registry
     model: str | None = None  # models:/NAME@ALIAS or models:/NAME/VERSION; null: the only one of the home
-    device: Literal["cpu", "cuda"] = "cpu"
     home: Home = field(default_factory=Home, kw_only=True, metadata=NO_SETTING)
 
 
@@ -52,6 +51,7 @@ class TranslateRoot:
     """The sections that the command reads."""
 
     FILE: ClassVar = "translate"
+    device: Device
     paths: dict[str, Any]
     tracking: dict[str, Any]
     translate: TranslateConfig
@@ -197,6 +197,7 @@ class ServeRoot:
     """The sections that the command reads."""
 
     FILE: ClassVar = "serve"
+    device: Device
     paths: dict[str, Any]
     tracking: dict[str, Any]
     serve: ServeConfig

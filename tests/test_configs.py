@@ -65,7 +65,7 @@ def test_the_commented_files_say_what_the_dataclasses_say() -> None:
         values = groups.content(file)
         assert (values[section] if section else values).keys() == defaults.defaults(schema).keys(), f"{file} {section}"
     shown = {section for _, section, _ in defaults.schemas()} | DEFAULTS.keys()
-    plain = {"", "pair", "seed", "models", "name", "paths"}
+    plain = {"", "device", "pair", "seed", "models", "name", "paths"}
     assert shown | plain == {section for root in groups.roots() for section in groups.sections(root)} | plain
 
 

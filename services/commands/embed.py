@@ -50,7 +50,7 @@ def embed(config: EmbedConfig, text: str | None = None) -> int:
         bundle = open_bundle(directory)
         open_vectors = network_vectors if config.level == "token" else sentence_vectors
         vectors = open_vectors(
-            bundle, config.device, batch_tokens=config.batch_tokens, too_long=config.too_long, layer=config.layer
+            bundle, config.home.device, batch_tokens=config.batch_tokens, too_long=config.too_long, layer=config.layer
         )
         lines = read_lines(file, name, config.on_error, "embed")
         if config.level == "token":

@@ -46,7 +46,7 @@ def continue_texts(config: ContinueConfig, text: str | None = None) -> int:
     with contextlib.ExitStack() as stack:
         prompts, at_once = read_prompts(config, stack)
         bundle = open_text_bundle(config, "language")
-        writer = Writer(config, bundle, bundle.language_network.to(config.device))
+        writer = Writer(config, bundle, bundle.language_network.to(config.home.device))
         out = stack.enter_context(open_output(config.output, "generate"))
         streamed = config.format == "text" and out.isatty()
         for chunk in batches(prompts, at_once):

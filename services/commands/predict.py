@@ -57,7 +57,7 @@ def predict(config: PredictConfig, text: str | None = None) -> int:
     with contextlib.ExitStack() as stack:
         file, name = stack.enter_context(open_input(config.input, "predict", text=text))
         directory, _ = find_model(config, "labels", "masked", "language")
-        predicted = predictor(open_bundle(directory), config.device, config.best, config.steps)
+        predicted = predictor(open_bundle(directory), config.home.device, config.best, config.steps)
         out = stack.enter_context(open_output(config.output, "predict"))
         lines = read_lines(file, name, config.on_error, "predict")
         number = 0

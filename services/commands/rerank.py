@@ -107,7 +107,7 @@ class Reranker:
 
     @cached_property
     def scorer(self) -> Scorer:
-        return open_scorer(self.bundle, self.config.device)
+        return open_scorer(self.bundle, self.config.home.device)
 
     @cached_property
     def counter(self) -> SentenceBleu:

@@ -106,10 +106,10 @@ def choose_scorer(config: ScoreConfig) -> tuple[Scorer | TextScorer, DecodeConfi
                     f"{version.name or directory} holds a language model, which scores the texts of score.input"
                 )
         texts = load_text_bundle(directory, "language")
-        return open_text_scorer(texts, config.device), None, languages_of(texts.pair)
+        return open_text_scorer(texts, config.home.device), None, languages_of(texts.pair)
     check_translates(directory, version.name)
     bundle = load_bundle(directory)
-    return open_scorer(bundle, config.device), bundle.decode if config.searched else None, bundle.languages
+    return open_scorer(bundle, config.home.device), bundle.decode if config.searched else None, bundle.languages
 
 
 def copy(

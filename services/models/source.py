@@ -62,7 +62,7 @@ class Loader:
         served = load_model(
             directory,
             engine=self.source.engine,
-            device=self.source.device,
+            device=self.source.home.device,
             threads=self.source.threads,
             version=version,
             section=self._decode,
@@ -91,7 +91,7 @@ def find_model(source: BundleSource, *kinds: str) -> tuple[Path, ModelVersion]:
     Raises UserError: none is named and the home has none or several, the registry has no such model, or its GPU does
     not exist.
     """
-    check_device(source)
+    check_device(source.home)
     bundle, model = source.bundle, source.model
     if bundle is None and model is None:
         name = only_model(source.home, kinds)
@@ -198,11 +198,11 @@ def open_text_bundle(source: BundleSource, kind: "TextKind") -> "TextBundle":
     return load_text_bundle(directory, kind)
 
 
-def check_device(source: BundleSource) -> None:
+def check_device(home: Home) -> None:
     """Raises UserError if a GPU is requested and torch sees none."""
-    if source.device != "cuda":
+    if home.device != "cuda":
         return
     import torch
 
     if not torch.cuda.is_available():
-        raise UserError("the verb's .device is cuda, and torch sees no GPU here; set it to cpu")
+        raise UserError("device=cuda: torch sees no GPU here; set it to cpu")

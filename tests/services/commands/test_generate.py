@@ -16,7 +16,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.settings import GenerateConfig
 from dragoman.services.commands.generate import continue_texts
 from dragoman.services.entries import main, verbatim
-from dragoman.services.models.home import root_of
+from dragoman.services.models.home import Home, root_of
 from dragoman.services.settings import ContinueConfig
 
 PROMPTS = ["the dog", "", "where is my", "ЖЖ"]
@@ -157,7 +157,7 @@ def test_mistakes_are_named(
         (language_bundle, b"a\n\xff\n", {}, r"in, line 2: not UTF-8 .*generate\.on_error=skip"),
         (language_bundle, None, {"prompt": "a", "at_once": 0}, r"generate\.at_once=0"),
         (language_bundle, None, {"prompt": "a", "top_p": 2.0}, r"generate\.top_p=2\.0"),
-        (language_bundle, None, {"prompt": "a", "device": "cuda"}, "torch sees no GPU here; set it to cpu"),
+        (language_bundle, None, {"prompt": "a", "home": Home(device="cuda")}, "torch sees no GPU here; set it to cpu"),
     ]
     for model, content, settings, message in mistakes:
         with pytest.raises(UserError, match=message):
