@@ -1,6 +1,4 @@
-"""The author in records: the job's owner in the job service, else the system's user.
-
-The owner of a registered model: a tag that is written with the model and compared before a job writes to it.
+"""The author in records: the job's owner in the job service, else the system's user; and the owner of its model.
 
 The job service passes the owner of a job's model in a variable. A plain command line has no such variable: there
 MLflow's own permissions decide, and a new model's tag is the system's user.
@@ -10,9 +8,6 @@ import getpass
 import os
 import re
 import socket
-from collections.abc import Mapping
-
-from dragoman.model.errors import UserError
 
 JOB, OWNER = "DRAGOMAN_JOB", "DRAGOMAN_OWNER"  # variables that the job service gives its jobs
 NAME = re.compile(r"[\w.+-]{1,160}")
@@ -38,7 +33,6 @@ def user_and_machine() -> str:
     return f"{user()}@{socket.gethostname()}"
 
 
-OWNER_TAG = "dragoman.owner"
 MODEL_OWNER = "DRAGOMAN_MODEL_OWNER"  # owner of the job's model; empty: nobody
 
 
@@ -50,13 +44,3 @@ def expected_owner() -> str:
 def new_owner() -> str:
     """Returns the owner of a model that this process makes."""
     return expected_owner() or user()
-
-
-def check_owner(name: str, tags: Mapping[str, str], expected: str) -> None:
-    """Refuses a registered model whose tag names another owner than the service does."""
-    if expected and tags.get(OWNER_TAG) != expected:
-        whose = "another owner" if tags.get(OWNER_TAG) else "nobody"
-        raise UserError(
-            f"registry.name={name}: the model belongs to {whose} in the registry; choose another registry.name=, or "
-            f"let MLflow's admin set its tag {OWNER_TAG}"
-        )

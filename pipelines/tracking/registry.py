@@ -12,8 +12,9 @@ from dragoman.model.addresses import mask_address, mask_secrets
 from dragoman.model.bundles.directory import bundle_hash
 from dragoman.model.errors import UserError, reason
 from dragoman.model.mlflow_client import all_versions, download
+from dragoman.model.model_owner import OWNER_TAG, check_model_owner
 from dragoman.pipelines.tracking import names
-from dragoman.pipelines.tracking.author import check_owner, expected_owner
+from dragoman.pipelines.tracking.author import expected_owner
 from dragoman.pipelines.tracking.cards import BUNDLE_TAG
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.sender import find_registration
@@ -128,7 +129,8 @@ class Registry:
         """Refuses a job whose model belongs to another owner."""
         expected = expected_owner()
         if expected and self.versions():
-            check_owner(self.config.name, self.client.get_registered_model(self.config.name).tags, expected)
+            tags = self.client.get_registered_model(self.config.name).tags
+            check_model_owner(self.config.name, tags.get(OWNER_TAG, ""), expected)
 
     def tag(self, number: str, key: str, value: str) -> None:
         """Sets a tag of a version; a long value is cut to what MLflow stores."""

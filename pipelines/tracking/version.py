@@ -12,9 +12,9 @@ from dragoman.model.bundles.ancestry import ancestry, ancestry_lines
 from dragoman.model.bundles.directory import CONFIG, bundle_hash
 from dragoman.model.inference.kinds import KINDS
 from dragoman.model.mlflow_pages import run_page
+from dragoman.model.model_owner import OWNER_TAG, check_model_owner
 from dragoman.model.untrusted import read_json
 from dragoman.pipelines.tracking import names
-from dragoman.pipelines.tracking.author import OWNER_TAG, check_owner
 from dragoman.pipelines.tracking.cards import BUNDLE_TAG, KIND_TAG, Card, card_of
 from dragoman.pipelines.tracking.descriptions import JOB_TAG, PAGE_TAG, job_line, without_markup
 from dragoman.pipelines.tracking.server import Verdict, verdict
@@ -51,7 +51,9 @@ def create_version(
         expected: the required owner of an existing one; empty: any.
     """
     digest = bundle_hash(bundle)
-    check_owner(name, ensure_model(client, name, owner), expected)
+    model_tags = ensure_model(client, name, owner)
+    if expected:
+        check_model_owner(name, model_tags.get(OWNER_TAG, ""), expected)
     for existing in client.search_model_versions(f"name = '{name}' and run_id = '{run_id}'"):
         if existing.tags.get(BUNDLE_TAG) == digest:
             return str(existing.version)

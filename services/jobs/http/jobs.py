@@ -60,7 +60,7 @@ def job(here: Here, person: Viewer, id: Id) -> schemas.JobDetail:
         "attempts": [schemas.AttemptView.model_validate(attempt) for attempt in here.ledger.attempts(row.id)],
         "changes": here.operations.changes(person, row.id),
     }
-    detail["why"] = here.operations.waits_for([detail]).get(row.id, "")
+    detail["why"] = here.operations.wait_text(row.id, row.state, row.attempt)
     return detail
 
 

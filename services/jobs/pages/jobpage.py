@@ -57,7 +57,7 @@ def overview(page: Page, name: str) -> dict[str, Any]:
         "plan": plan,
         "attempts": attempts,
         "bars": _bars(job, attempts, now),
-        "why": operations.why(person, job.id) if job.state == State.WAITING else None,
+        "why": operations.why(person, job.id) if operations.wait_of(job.id, job.state, job.attempt) else None,
         "progress": progress_of(job, journal),
         "charts": charts({str(plan.get("run") or job.id): journal}) if job.verb == "train" else [],
         "links": _links(page, job, plan, notes),

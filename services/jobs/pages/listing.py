@@ -19,9 +19,7 @@ from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages import live
 from dragoman.services.jobs.pages.jobpage import PARENT, Progress, progress_of
-from dragoman.services.jobs.pages.site import Page, PageContext, Parts, Viewer, marked, page_router, validated
-from dragoman.services.jobs.scheduling.entries import Wait
-from dragoman.services.jobs.scheduling.why import sentence
+from dragoman.services.jobs.pages.site import Page, Parts, Viewer, marked, page_router, validated
 from dragoman.services.jobs.states import ACTIVE, QUEUED, State
 
 Conditions = Sequence[ColumnElement[bool]]
@@ -117,10 +115,10 @@ def listing(page: Page, filters: Filter) -> Listing:
     """Returns the requested jobs that a user may see. Raises UserError if the search cannot be read."""
     site, ledger = page.site, page.operations.ledger
     wanted = filters.conditions(page.person, ledger.now())
-    waits = page.operations.loop.scheduler.outcome.waits
+    order = list(page.operations.loop.scheduler.outcome.waits)
     first = filters.state in ("all", "waiting") and filters.before is None and not (filters.place or filters.sort)
     active = _jobs(ledger, filters, [*wanted, _among(ACTIVE)], ACTIVE_ROWS) if first else []
-    queued = _queue(ledger, filters, wanted, list(waits)) if filters.state == "waiting" or first else []
+    queued = _queue(ledger, filters, wanted, order) if filters.state == "waiting" or first else []
     following = queued[:NEXT] if first and filters.state == "all" else []
     jobs: Sequence[Any]
     if filters.state == "waiting":
@@ -135,17 +133,16 @@ def listing(page: Page, filters: Filter) -> Listing:
         counted = filters.state == "waiting" or filters.sort
         more = f"/{filters.query(place=filters.place + ROWS) if counted else filters.query(before=shown[-1].seq)}"
     shown = [job for job in shown if job.id not in {follower.id for follower in following}]
-    rows, above, after = ([_row(site, job, waits.get(job.id)) for job in jobs] for jobs in (shown, active, following))
+    rows, above, after = ([_row(page, job) for job in jobs] for jobs in (shown, active, following))
     by_state = ledger.counts(JobQuery(), wanted)
     counts = {key: sum(by_state.get(state, 0) for state in states) for key, (_, states) in GROUPS.items()}
     pictures = site.tracking.run_page(filters.sweep, "artifacts") if filters.sweep else ""
     return Listing(above, after, rows, counts, filters, more, pictures)
 
 
-def _row(site: PageContext, job: Any, wait: Wait | None) -> Row:
-    if job.state not in ACTIVE:
-        return Row(job, sentence(wait) if wait and job.state in QUEUED else "")
-    return Row(job, "", progress_of(job, site.journals.read(job)))
+def _row(page: Page, job: Any) -> Row:
+    progress = progress_of(job, page.site.journals.read(job)) if job.state in ACTIVE else None
+    return Row(job, page.operations.wait_text(job.id, job.state, job.attempt), progress)
 
 
 def _jobs(ledger: Ledger, filters: Filter, conditions: Conditions, most: int) -> Sequence[Any]:

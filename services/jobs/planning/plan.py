@@ -12,7 +12,8 @@ from dragoman.model.errors import UserError
 from dragoman.model.runs.paths import RECORD
 from dragoman.model.schema import flat
 from dragoman.model.untrusted import read_object, whole
-from dragoman.services.jobs.planning.planner import Stamp, stamp_of
+from dragoman.services.jobs.options import OWNER, owned_words
+from dragoman.services.jobs.planning.planner import RefusedPlanError, stamp_of
 from dragoman.services.jobs.planning.refusals import (
     CLAIMS,
     ELASTIC,
@@ -41,26 +42,44 @@ def make_plan(
     roots: Sequence[Path],
     gpus: float,
     early: bool = False,
-    reads: dict[str, Stamp] | None = None,
     secrets: Sequence[Path] = (),
-    places: list[dict[str, str]] | None = None,
+    owner: str = "",
 ) -> dict[str, Any]:
-    """Returns the plan as plain values; `gpus` is the cluster's total.
+    """Returns the plan of an owner's submission as plain values; `gpus` is the cluster's total.
 
     `roots` are the service's home, then the other folders that jobs may read. `secrets` are files of the service
-    outside of them. The files that the job opens are added to `places` before any of them is read.
-    `early`: the inputs may not exist yet, because an earlier job makes them; only the settings are checked.
-    `reads` receives the files that the plan depends on, if it depends on nothing else.
+    outside of them. `early`: the inputs may not exist yet, because an earlier job makes them; only the settings are
+    checked. The plan's `reads` are the files that it depends on, if it depends on nothing else.
+
+    Raises:
+        UserError: the words, or where they lead, are refused.
+        RefusedPlanError: the command refuses them; it has the files that the job would open.
     """
     areas = Areas(roots[0], tuple(roots[1:]), tuple(secrets))
-    places = [] if places is None else places
     check_words(verb, [word for word in words if not ELASTIC.fullmatch(word)])
     least, most, words = _elastic(verb, words)
     shipped = _shipped(shipped_words(words), tuple(sorted(os.environ.items())))
-    values = compose.values(words, job_root())
-    places += check_values(verb, words, values, shipped, areas)
-    if reads is not None and verb in CLAIMS:
-        reads |= {path: stamp_of(path) for path in _read_by(values)}
+    values = compose.values(owned_words(words, owner), job_root())
+    places = check_values(verb, words, values, shipped, areas)
+    reads = {path: stamp_of(path) for path in _read_by(values)} if verb in CLAIMS else {}  # before they are read
+    try:
+        plan = _resolve(verb, words, values, gpus, early, owner, (least, most))
+    except UserError as problem:
+        raise RefusedPlanError(str(problem), places) from None
+    return {**plan, "claims": _claims(verb, values, places, areas.home), "places": places, "reads": reads}
+
+
+def _resolve(
+    verb: str,
+    words: list[str],
+    values: Mapping[str, Any],
+    gpus: float,
+    early: bool,
+    owner: str,
+    workers: tuple[int, int],
+) -> dict[str, Any]:
+    """Returns what the words come to; `workers` is the range of an elastic job, or (0, 0)."""
+    least, most = workers
     cluster, loader = values["cluster"], values["loader"]
     spreads = verb in SPREADING and cluster["backend"] != "local"
     choices = list(range(least, most + 1)) if most else [int(cluster["workers"]) if spreads else 1]
@@ -72,7 +91,7 @@ def make_plan(
             raise UserError(f"cluster.workers={least}..{most}: none of them divides loader.lanes={lanes}")
         words = [*(word for word in words if not word.startswith("loader.lanes=")), f"loader.lanes={lanes}"]
     sized = [f"cluster.workers={choices[-1]}"] if most else []
-    settled = rehearse(verb, [*words, *sized, *([UNSEEN] if early else [])])
+    settled = rehearse(verb, [*owned_words(words, owner), *sized, *([UNSEEN] if early else [])])
     wants_gpu = cluster["device"] == "cuda" or (
         cluster["device"] == "auto" and verb == "train" and gpus >= choices[0] * float(cluster["gpus_per_worker"]) > 0
     )
@@ -85,11 +104,9 @@ def make_plan(
         "elastic": bool(most),
         "spreads": spreads,
         "choices": choices,
-        "claims": _claims(verb, values, places, areas.home),
         "model": _model(verb, values),
         "run": str(values["name"]),
         "run_dir": str(Path(values["paths"]["runs"]).resolve() / str(values["name"])),
-        "places": places,
         "cpus": float(cluster["cpus_per_worker"]) if spreads else 1.0,
         "lanes": lanes,
         "gpus": float(cluster["gpus_per_worker"]) if wants_gpu else 0.0,
@@ -163,7 +180,8 @@ def _changed(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
     return {
         key: value
         for key, value in flat(values)
-        if (key not in defaults or defaults[key] != value) and (key in keys or "${" not in str(written.get(key)))
+        if (key not in defaults or defaults[key] != value)
+        and (key in keys or (key != OWNER and "${" not in str(written.get(key))))
     }
 
 

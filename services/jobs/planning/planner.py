@@ -58,17 +58,23 @@ class Planner:
         self._plans: OrderedDict[str, dict[str, Any]] = OrderedDict()  # question -> answer, with the files it read
 
     def plan(
-        self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False, *visible: str
+        self,
+        verb: str,
+        words: Sequence[str],
+        gpus: float = 0.0,
+        early: bool = False,
+        owner: str = "",
+        visible: Sequence[str] = (),
     ) -> dict[str, Any]:
-        """Returns the plan of a submission; with `visible` folders, on the only shards in them.
+        """Returns the plan of an owner's submission; with `visible` folders, on the only shards in them.
 
         Raises:
             UserError: it is refused, or planning it takes too much computing or memory.
             ServiceError: the planner has gone, or a server or disk has failed: another try may succeed.
             PlanFaultError: the planner failed.
         """
-        where = {"roots": self.roots, "secrets": self.secrets}
-        question = {"verb": verb, "words": list(words), **where, "gpus": gpus, "early": early, "visible": visible}
+        question = {"verb": verb, "words": list(words), "owner": owner, "gpus": gpus, "early": early}
+        question |= {"roots": self.roots, "secrets": self.secrets, "visible": list(visible)}
         request_line = json.dumps(question)
         with self._lock:
             answer = self._recall(request_line)

@@ -12,7 +12,7 @@ from dragoman.model.errors import UserError
 from dragoman.services.from_home import own_words
 from dragoman.services.jobs.planning.fields import fields
 from dragoman.services.jobs.planning.plan import make_plan
-from dragoman.services.jobs.planning.planner import COMPUTING, Stamp
+from dragoman.services.jobs.planning.planner import COMPUTING
 from dragoman.services.subprocesses.worker import serve
 
 WHAT = "planning it, with settings that are too large,"
@@ -22,18 +22,16 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     """Returns `{"plan": ..., "reads": stamps}`, `{"fields": ...}`, or `{"refused": reason, "places": ...}`."""
     if "fields" in question:
         return {"fields": fields(question["fields"], question["chosen"])}
-    places: list[dict[str, str]] = []
     roots = [Path(root) for root in question["roots"]]
-    reads: dict[str, Stamp] = {}
     secrets = [Path(secret) for secret in question["secrets"]]
     verb, words, visible = question["verb"], question["words"], {*question.get("visible", ())}
     try:
         if visible:
             words = [*own_words(verb, words, roots[0], lambda folder: str(folder) in visible), *words]
-        arguments = (verb, words, roots, question["gpus"], question["early"])
-        return {"plan": make_plan(*arguments, reads, secrets, places), "reads": reads}
+        plan = make_plan(verb, words, roots, question["gpus"], question["early"], secrets, question["owner"])
+        return {"reads": plan.pop("reads"), "plan": plan}
     except UserError as problem:
-        return {"refused": str(problem), "places": places}
+        return {"refused": str(problem), "places": getattr(problem, "places", [])}
 
 
 if __name__ == "__main__":

@@ -31,16 +31,20 @@ class Why:
     holders: tuple[Holder, ...] = ()
 
 
-def explain(job: Entry | None, wait: Wait | None, others: Iterable[Entry], now: float) -> Why:
+def explain(wait: Wait | None) -> Why:
     """Explains why a job waits; `wait`: what the last pass found, None if it has not seen the job or starts it."""
-    if job is None or wait is None:
+    if wait is None:
         return Why("next", NEXT)
-    holders = tuple(_holder(entry, wait, now) for entry in others if _holds(entry, job, wait))
-    return Why(wait.kind, sentence(wait), wait.resource, wait.needed, wait.free, wait.ahead, holders)
+    return Why(wait.kind, sentence(wait), wait.resource, wait.needed, wait.free, wait.ahead)
+
+
+def find_holders(job: Entry, wait: Wait, others: Iterable[Entry], now: float) -> tuple[Holder, ...]:
+    """Returns the jobs that hold what a job waits for."""
+    return tuple(_holder(entry, wait, now) for entry in others if _holds(entry, job, wait))
 
 
 def sentence(wait: Wait) -> str:
-    """Returns the reason of a wait as a sentence: the same on lists, pages and for `why`."""
+    """Returns the reason of a wait as a sentence."""
     needs = f"needs {wait.needed:g} {wait.resource}{'s' * (wait.needed != 1)}"
     verb = "is" if wait.free == 1 else "are"
     lacks = f"{needs}, {wait.free:g} {verb} free"

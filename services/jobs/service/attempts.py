@@ -16,6 +16,7 @@ from dragoman.services.jobs.executors.base import Executor, Observation
 from dragoman.services.jobs.executors.base import Start as Handed
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, set_attempt
 from dragoman.services.jobs.ledger.tables import Attempt, Job
+from dragoman.services.jobs.options import owned_words
 from dragoman.services.jobs.records import YIELDED, Request, attempt_of
 from dragoman.services.jobs.service.accounts import Accounts
 from dragoman.services.jobs.service.intake import Intake
@@ -184,7 +185,7 @@ class Attempts:
 def describe_attempt(job: Job) -> Handed:
     """Returns the job's running attempt in the executor's form."""
     plan = job.plan or {}
-    words = list(plan.get("words", job.words))
+    words = owned_words(plan.get("words", job.words), job.owner)
     spreads = bool(plan.get("spreads"))
     if plan.get("elastic"):
         words.append(f"cluster.workers={job.workers}")

@@ -17,7 +17,7 @@ from dragoman.services.jobs.ledger.ledger import Options as Columns
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.planning.refusals import CLAIMS, as_jobs, check_words
 from dragoman.services.jobs.records import attempt_of
-from dragoman.services.jobs.scheduling.why import Why, explain, sentence
+from dragoman.services.jobs.scheduling.why import Why, explain, find_holders
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.attempts import describe_attempt
 from dragoman.services.jobs.service.logs import error_of
@@ -58,20 +58,27 @@ class Operations:
         newest = self.ledger.newest  # before the jobs are read, so that no change is missed
         rows, following = self.ledger.rows(("seq", *views.COLUMNS), query, query.cursor, query.limit, seen)
         jobs = [views.job_view(row) for row in rows]
-        waits = self.waits_for(jobs)
         for job in jobs:
-            job["why"] = waits.get(job["id"], "")
+            job["why"] = self.wait_text(job["id"], job["state"], job["attempt"])
         return schemas.JobPage(jobs=jobs, next=following, counts=self.ledger.counts(query, seen), newest=newest)
 
-    def waits_for(self, jobs: Sequence[views.Job]) -> dict[str, str]:
-        """Returns id -> what a waiting job of `jobs` waits for, in the pages' words, if it is known."""
-        names = [job["id"] for job in jobs if job["state"] == State.SUBMITTED]
-        waiting = [job["id"] for job in jobs if job["state"] == State.WAITING]
-        unplanned = {name: text for name, text in self.loop.intake.waits.copy().items() if name in {*names}}
-        if self.loop.trouble:
-            return unplanned | dict.fromkeys(waiting, f"the cluster does not answer: {self.loop.trouble}")
-        waits = self.loop.scheduler.outcome.waits
-        return unplanned | {name: sentence(waits[name]) for name in waiting if name in waits}
+    def wait_of(self, name: str, state: str, attempt: int) -> Why | None:
+        """Returns what a job waits for, without who holds that; None if it does not wait."""
+        loop = self.loop
+        if state == State.STARTING and (pending := loop.attempts.pending.get(f"{name}-a{attempt}")):
+            return Why("queue", pending)
+        if state in (State.SUBMITTED, State.PLANNED):
+            return Why("plan", loop.intake.waits.get(name, "it waits for its plan"))
+        if state != State.WAITING:
+            return None
+        if loop.trouble or loop.capacity is None or not loop.capacity.nodes:
+            return Why("cluster", f"the cluster does not answer: {loop.trouble or 'none of its nodes is there yet'}")
+        return explain(loop.scheduler.outcome.waits.get(name))
+
+    def wait_text(self, name: str, state: str, attempt: int) -> str:
+        """Returns what a job waits for, the same in lists, on pages and for `why`; empty if it does not wait."""
+        why = self.wait_of(name, state, attempt)
+        return why.text if why else ""
 
     def plan(self, person: Person, body: schemas.PlanRequest) -> dict[str, Any]:
         """Returns the plan. Raises UserError if it is refused, or can never fit into the cluster."""
@@ -186,25 +193,17 @@ class Operations:
     def why(self, person: Person, name: str) -> Why:
         """Returns why a job waits, or what it does instead; see `explain`."""
         job = self.job(person, name)
-        pending = self.loop.attempts.pending.get(f"{job.id}-a{job.attempt}")
-        if job.state == State.STARTING and pending:
-            return Why(kind="queue", text=pending)
-        if job.state == State.SUBMITTED:
-            return Why(kind="plan", text=self.loop.intake.waits.get(job.id, "it waits for its plan"))
-        if job.state != State.WAITING:
+        why, scheduler = self.wait_of(job.id, job.state, job.attempt), self.loop.scheduler
+        if why is None:
             error = self.error(job)
             where = f"; its log says: {error}" if error else ""
             reason = "" if job.reason == job.state else f" ({job.reason})"
             return Why(kind=job.state, text=f"it does not wait: its state is {job.state}{reason}{where}")
-        if self.loop.trouble or self.loop.capacity is None or not self.loop.capacity.nodes:
-            trouble = self.loop.trouble or "none of its nodes is there yet"
-            return Why(kind="cluster", text=f"the cluster does not answer: {trouble}")
-        scheduler = self.loop.scheduler
-        entries, wait = scheduler.entries, scheduler.outcome.waits.get(job.id)
-        if job.id not in entries:
-            return explain(None, None, (), 0.0)
-        why = explain(entries[job.id], wait, entries.values(), self.ledger.now())
-        return replace(why, holders=tuple(replace(one, owner=person.name_of(one.owner)) for one in why.holders))
+        entry, wait = scheduler.entries.get(job.id), scheduler.outcome.waits.get(job.id)
+        if entry is None or wait is None or why.kind != wait.kind:
+            return why
+        holders = find_holders(entry, wait, scheduler.entries.values(), self.ledger.now())
+        return replace(why, holders=tuple(replace(holder, owner=person.name_of(holder.owner)) for holder in holders))
 
     def error(self, job: Job) -> str:
         """Returns the error in the log of a job that has failed; empty: there is none."""

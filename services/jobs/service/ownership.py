@@ -3,7 +3,7 @@
 What jobs make lies below their owner's name: HOME/shards/OWNER/NAME, HOME/runs/OWNER/NAME, HOME/corpora/OWNER/NAME, in
 a folder that the service marks. What lies beside the owners' folders was made by no job: all read it, and only an
 admin's job changes it. A registered model is called OWNER.NAME and belongs to the owner in MLflow's tag; the job's own
-process compares the tag again before it writes (pipelines/tracking/author.py).
+process asks the same judge again before it writes (model/model_owner.py).
 """
 
 import logging
@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.model_owner import check_model_owner
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.statements import ANY_TOKEN
 from dragoman.services.jobs.service.tracking import Tracking
 
 KINDS = ("shards", "runs", "corpora")  # folders of the home that hold those of owners
 MARK = ".owner"  # a file in an owner's folder
-OWNER_WORD = "paths.owner"  # the setting whose owner's shards, runs and models a command takes
 WRITES = ("write", "all", "record")
 Place = Mapping[str, str]  # of a plan: key, value, path, use
 logger = logging.getLogger(__name__)
@@ -101,15 +101,9 @@ class Ownership:
         except ServiceError as problem:  # the job's own process asks MLflow again before it writes
             logger.info("model %s: %s", name, problem)
             return owner
-        instead = "; choose another registry.name=, or registry.register=false" if plan["verb"] == "train" else ""
-        if of_model is None:
-            if self._asks_for_tokens() and not (admin or name.startswith(f"{owner}.")):
-                raise UserError(f"registry.name={name}: a model of {owner} is called {owner}.NAME")
-            return owner
-        if of_model != owner and not admin:
-            whose = "belongs to another owner" if of_model else "has no owner, so only an admin's job changes it"
-            raise UserError(f"registry.name={name}: the model {whose}{instead}")
-        return of_model
+        if of_model is None and self._asks_for_tokens() and not (admin or name.startswith(f"{owner}.")):
+            raise UserError(f"registry.name={name}: a model of {owner} is called {owner}.NAME")
+        return check_model_owner(name, of_model, owner, admin)
 
     def visible(self, owner: str) -> list[str]:
         """Returns the folders of shards and runs that `owner` may read: their own, and those that no job made."""

@@ -12,12 +12,13 @@ from dragoman.model.errors import UserError
 from dragoman.services.from_home import is_open
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import Measurement
+from dragoman.services.jobs.options import OWNER, owned_words
 from dragoman.services.jobs.planning.estimate import expected_seconds
 from dragoman.services.jobs.planning.planner import Planner, RefusedPlanError
 from dragoman.services.jobs.planning.refusals import as_jobs
 from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.scheduling.room import MANY, FreeResources, Needs
-from dragoman.services.jobs.service.ownership import OWNER_WORD, Ownership
+from dragoman.services.jobs.service.ownership import Ownership
 
 NEWEST = 200  # measurements for an estimate
 # used for every plan, so it is made once
@@ -80,18 +81,19 @@ class Plans:
             if request.early:
                 raise UserError(f"{verb}: comes after another job; say which shards, with that job's corpus and pair")
             visible = [*self.ownership.visible(owner), self.planner.roots[0]]  # there may be none
-        keys = {key_of(word) for word in words}
-        owned = words if OWNER_WORD in keys else [*words, f"{OWNER_WORD}={owner}"]
         plan: dict[str, Any] = {}
         try:
-            plan = self.planner.plan(verb, owned, gpus, request.early, *visible)
+            plan = self.planner.plan(verb, words, gpus, request.early, owner, visible)
             places, refusal = plan.get("places", []), ""
         except RefusedPlanError as problem:
             places, refusal = problem.places, as_jobs(str(problem))
+            if owned_words(words, owner) != words:
+                refusal = refusal.replace(f" {OWNER}={owner}", "")  # nobody typed it
         self.ownership.grant(owner, places, request.admin)
         if plan:
             return plan
-        common = "" if "paths.shards" in keys else self._made_by_no_job(owner, places)
+        named = any(key_of(word) == "paths.shards" for word in words)
+        common = "" if named else self._made_by_no_job(owner, places)
         if not common:
             raise UserError(refusal)
         return self._ask(replace(request, words=[*words, f"paths.shards={common}"]), gpus)

@@ -8,10 +8,10 @@ import httpx
 from dragoman.model import mlflow_pages
 from dragoman.model.addresses import mask_address, mlflow_login
 from dragoman.model.errors import ServiceError
+from dragoman.model.model_owner import OWNER_TAG
 
 PATIENCE = 5.0  # seconds
 AGAIN = 30.0  # seconds before MLflow is asked again for a run that it did not know
-OWNER_TAG = "dragoman.owner"  # tag of a registered model
 
 
 class Tracking:

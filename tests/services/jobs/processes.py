@@ -125,7 +125,9 @@ class StubPlanner:
         self.roots: list[str] = [str(home)]
         self.secrets: list[str] = []
 
-    def plan(self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False) -> dict[str, Any]:
+    def plan(
+        self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False, *_: object
+    ) -> dict[str, Any]:
         values = {key: value for key, _, value in (word.partition("=") for word in words)}
         if not values.get("steps", "").isdecimal() or "run" not in values:
             raise UserError("the stub needs run= and steps=")

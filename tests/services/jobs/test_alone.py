@@ -15,6 +15,7 @@ import httpx
 import psutil
 import pytest
 
+from dragoman.services.jobs.options import this_user
 from tests.services.jobs.team import COMMAND, PATIENCE, REPOSITORY, environment, wait
 
 pytestmark = pytest.mark.long
@@ -113,7 +114,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
         one.unguarded = {port: ask(port) for port in one.listening if port == dashboard or port not in ports}
         one.dragoman("logs", one.dragoman("submit", "shard", *CORPUS, "cluster.workers=1"), "-f")
         job = one.dragoman("submit", "train", *TRAINING, "cluster.workers=2", "name=two")
-        wait((home / "runs" / "two" / "steps.jsonl").exists, lambda: one.dragoman("job", job))
+        wait((home / "runs" / this_user() / "two" / "steps.jsonl").exists, lambda: one.dragoman("job", job))
         one.look()
         one.dragoman("stop", job)
         one.dragoman("logs", job, "-f", codes=(0, 1))  # until it has ended

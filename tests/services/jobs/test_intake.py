@@ -44,10 +44,14 @@ class Planner:
         self.roots = [home]
         self.known: dict[tuple[object, ...], str] = {}
 
-    def plan(self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False) -> dict[str, Any]:
-        key = (verb, *words, gpus)
+    def plan(
+        self, verb: str, words: Sequence[str], gpus: float = 0.0, _early: bool = False, owner: str = "", *_: object
+    ) -> dict[str, Any]:
+        key = (verb, *words, gpus, owner)
         if key not in self.known:
-            self.known[key] = json.dumps(make_plan(verb, words, self.roots, gpus, True))  # shards are not in sight
+            self.known[key] = json.dumps(
+                make_plan(verb, words, self.roots, gpus, True, owner=owner)
+            )  # shards are not in sight
         plan: dict[str, Any] = json.loads(self.known[key])
         return plan
 
@@ -241,8 +245,7 @@ def test_a_thousand_submissions_of_one_owner_do_not_keep_anothers_from_being_pla
     class Slow:
         roots = (str(tmp_path),)
 
-        def plan(self, verb: str, words: Sequence[str], gpus: float, early: bool) -> dict[str, Any]:
-            owner = words[-1].removeprefix("paths.owner=")
+        def plan(self, verb: str, words: Sequence[str], gpus: float, early: bool, owner: str, _: object) -> None:
             if owner == "ben":
                 over.wait(60)
             raise UserError(f"{owner}'s turn")

@@ -11,7 +11,7 @@ from dragoman.model.errors import ServiceError, UserError
 from dragoman.pipelines.places import find_places
 from dragoman.pipelines.shard import samples_of
 from dragoman.services.jobs.planning.plan import make_plan
-from dragoman.services.jobs.planning.planner import Planner, RefusedPlanError
+from dragoman.services.jobs.planning.planner import Planner
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.ownership import MARK, Ownership
 from dragoman.services.jobs.service.plans import Request
@@ -114,12 +114,8 @@ class Plans:
     def __init__(self, home: Path) -> None:
         self.roots, self.secrets = [str(home)], list[str]()
 
-    def plan(self, verb: str, words: list[str], gpus: float, early: bool, *_: str) -> dict[str, Any]:
-        places: list[dict[str, str]] = []
-        try:
-            return make_plan(verb, words, [Path(self.roots[0])], gpus, early, places=places)
-        except UserError as problem:
-            raise RefusedPlanError(str(problem), places) from None
+    def plan(self, verb: str, words: list[str], gpus: float, early: bool, owner: str, _: object) -> dict[str, Any]:
+        return make_plan(verb, words, [Path(self.roots[0])], gpus, early, owner=owner)
 
 
 @pytest.fixture

@@ -31,7 +31,9 @@ LOCAL = "http://127.0.0.1:8300"
 class TrialPlanner(processes.StubPlanner):
     """Words are home=PATH steps=N x=SETTING ... name=RUN."""
 
-    def plan(self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False) -> dict[str, Any]:
+    def plan(
+        self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False, *_: object
+    ) -> dict[str, Any]:
         values = dict(word.split("=", 1) for word in words)
         run = str(Path(values["home"]) / values["name"])
         given = [f"{key}={values[key]}" for key in ("home", "steps", "x", "name")]  # in the order of the stub
