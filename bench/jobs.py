@@ -28,13 +28,12 @@ import psutil
 
 from bench.result import Result
 from dragoman.services.http.listening import bind
-from dragoman.services.jobs.executors.base import Observation, Start
+from dragoman.services.jobs.executor import Observation, Start
 from dragoman.services.jobs.http.listening import serving
 from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.access import Access
-from dragoman.services.jobs.ledger.database import Database
+from dragoman.services.jobs.ledger.database import Database, Job
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.planning.planner import Planner
 from dragoman.services.jobs.records import Request
 from dragoman.services.jobs.scheduling.decide import decide

@@ -21,7 +21,7 @@ from dragoman.services.commands.keys import KeysConfig
 from dragoman.services.commands.query_settings import QueryConfig
 from dragoman.services.commands.runs import RunsRoot
 from dragoman.services.entries import COMMANDS
-from dragoman.services.jobs.up.settings import UpRoot
+from dragoman.services.jobs.settings import UpRoot
 from dragoman.services.models.home import root_of
 from dragoman.services.sweeps.settings import SweepRoot
 

@@ -11,7 +11,7 @@ from dragoman._settings import Path, configure, words_of
 
 if TYPE_CHECKING:
     from dragoman.services.jobs.client.client import JobClient
-    from dragoman.services.jobs.client.settings import Root
+    from dragoman.services.jobs.settings import Root
 
 
 def submit(verb: str, *overrides: str, config: Path | None = None, **settings: Any) -> "Job":
@@ -25,9 +25,9 @@ def submit(verb: str, *overrides: str, config: Path | None = None, **settings: A
     """
     with one_exception():
         from dragoman.services.jobs.client import entries
-        from dragoman.services.jobs.client.settings import Root
         from dragoman.services.jobs.client.verbs import enter
         from dragoman.services.jobs.options import is_option
+        from dragoman.services.jobs.settings import Root
 
         words = words_of(overrides, config, settings)
         root = configure(Root, [word for word in words if entries.OURS.match(word)])

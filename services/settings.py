@@ -183,7 +183,6 @@ class ServeConfig(ModelSource):
     page: bool = True  # a page to translate on, at /
     origins: list[str] = field(default_factory=lambda: ["*"])  # web pages' addresses that may ask; *: all; []: none
     access_log: bool = False  # log one line per request: address, method, route, status, time; nothing that a user sent
-    traces: str | None = None  # an OpenTelemetry collector (OTLP over HTTP), http://HOST:4318; null: none
     limits: Limits = field(default_factory=Limits)
 
     @property

@@ -18,7 +18,7 @@ from dragoman.model.ranges import ranges_of
 from dragoman.model.schema import flat
 from dragoman.pipelines.config import Config
 from dragoman.services.jobs.planning.fields import fields
-from dragoman.services.jobs.up.settings import UpRoot
+from dragoman.services.jobs.settings import UpRoot
 from dragoman.services.verbs import VERBS
 
 DEFAULTS = {group: choice for group, choice in groups.default_choices().items() if group != "experiment"}

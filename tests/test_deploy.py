@@ -331,7 +331,7 @@ def imported(path: Path) -> set[str]:
 
 def test_the_job_services_command_is_what_its_settings_take(composition: dict[str, Any]) -> None:
     from dragoman.conf import compose
-    from dragoman.services.jobs.up.settings import UpRoot
+    from dragoman.services.jobs.settings import UpRoot
 
     service = composition["services"]["jobs"]
     assert service["command"][:2] == ["dragoman", "up"]

@@ -155,7 +155,7 @@ def test_network_policies_open_the_ports_that_services_have(manifests: list[Mani
 
 def test_commands_are_verbs_and_settings_that_exist(manifests: list[Manifest]) -> None:
     from dragoman.conf import compose
-    from dragoman.services.jobs.up.settings import UpRoot
+    from dragoman.services.jobs.settings import UpRoot
     from dragoman.services.settings import ServeRoot
 
     program, verb, *words = arguments(manifests, "jobs")

@@ -9,7 +9,6 @@ Selects the configuration values that become a run's parameters: identifying one
 The whole configuration is the run's artifact `config.yaml`; 150 defaults among the parameters would hide the settings.
 """
 
-import os
 import platform
 import re
 import subprocess
@@ -223,9 +222,6 @@ def _log_origin(run: TrackedRun, kind: str, config: Mapping[str, Any], config_ha
     parent = config.get("tracking", {}).get("parent")
     if parent:
         run.tags({"mlflow.parentRunId": parent})
-    trace = os.environ.get("TRACEPARENT")  # of the job whose attempt this is: W3C Trace Context
-    if trace:
-        run.tags({"traceparent": trace})
     commit = git_commit()
     if commit:
         run.tags({"git_commit": commit, "mlflow.source.git.commit": commit})

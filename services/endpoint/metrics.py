@@ -13,8 +13,7 @@ from prometheus_client.registry import Collector
 from dragoman.model.inference.losses import KINDS as LOSSES
 from dragoman.model.inference.losses import Losses
 from dragoman.services.models.catalogue import Catalogue
-from dragoman.services.telemetry.disk import disks
-from dragoman.services.telemetry.telemetry import Telemetry
+from dragoman.services.telemetry import Telemetry, disks
 
 if TYPE_CHECKING:
     from dragoman.services.endpoint.inference_queue import InferenceQueue
@@ -39,8 +38,8 @@ LOST = tuple(kind for kind in LOSSES if kind != "failed")
 class Metrics:
     """The endpoint's own metrics, in the registry of `telemetry`; the batcher and the followers report to it."""
 
-    def __init__(self, telemetry: Telemetry | None = None) -> None:
-        self.telemetry = telemetry or Telemetry("dragoman-endpoint")
+    def __init__(self) -> None:
+        self.telemetry = Telemetry()
         registry = self.telemetry.registry
 
         def counter(name: str, about: str, label: str) -> Counter:

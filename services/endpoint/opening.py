@@ -30,7 +30,6 @@ from dragoman.services.models.registry import is_registered
 from dragoman.services.models.served import Served
 from dragoman.services.models.source import ONLY, TRANSLATION, Loader, OnlyChampion, only_model
 from dragoman.services.settings import ServeConfig
-from dragoman.services.telemetry.telemetry import Telemetry
 
 LOADING = 5.0  # seconds to wait at the end for a load in progress, which then ends with the process
 
@@ -45,8 +44,7 @@ def open_endpoint(
     """Yields the endpoint and its documents, whose threads run during the block."""
     listed = read_keys(config.keys)
     with contextlib.ExitStack() as stack:
-        telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-endpoint", config.traces)))
-        metrics = Metrics(telemetry)
+        metrics = Metrics()
         models = stack.enter_context(follow_models(config, decode, overrides, alignment, metrics))
         terms = TermsFile(config.glossary) if config.glossary else None
         if terms is not None:

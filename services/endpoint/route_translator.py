@@ -49,17 +49,16 @@ class RouteTranslator:
             raise HTTPException(400, f"alignment is not supported over a language in the middle ({route.via})")
         first: Sequence[Translation] = ()
         single = not aligned and not alternatives and len(route.models) == 1
-        with self.metrics.telemetry.span("inference", texts=len(texts), model=route.origin.name):
-            if single and all(is_plain(text, options, self.longest) for text in texts):
-                first = check_translations(await self.ask(route.models[0], list(texts), 1))
-                if all(map(is_sound, first)):
-                    return [answer_of(*pair, route) for pair in zip(texts, first, strict=True)]
-            most = min(alternatives, route.models[-1].most_alternatives)
-            task = Task(texts, [options] * len(texts), models_of(route), self.longest, aligned, most, first)
-            try:
-                results = await self._translate(route, task)
-            except UserError as problem:
-                raise MarkupError(400, f"Invalid request: {problem}") from None
+        if single and all(is_plain(text, options, self.longest) for text in texts):
+            first = check_translations(await self.ask(route.models[0], list(texts), 1))
+            if all(map(is_sound, first)):
+                return [answer_of(*pair, route) for pair in zip(texts, first, strict=True)]
+        most = min(alternatives, route.models[-1].most_alternatives)
+        task = Task(texts, [options] * len(texts), models_of(route), self.longest, aligned, most, first)
+        try:
+            results = await self._translate(route, task)
+        except UserError as problem:
+            raise MarkupError(400, f"Invalid request: {problem}") from None
         for result in results:
             self.metrics.lose(result.losses)
         return [_answer_of(result, route) for result in results]

@@ -15,7 +15,7 @@ from dragoman.model.ranges import check_ranges
 from dragoman.model.settings import DecodeConfig
 from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.opening import open_endpoint, read_keys
-from dragoman.services.http.addresses import check_addresses, check_url
+from dragoman.services.http.addresses import check_addresses
 from dragoman.services.http.listening import Server, bind
 from dragoman.services.settings import ServeConfig
 
@@ -62,8 +62,6 @@ def check(config: ServeConfig) -> None:
     """Refuses invalid settings by name. Raises UserError: names the key and the value."""
     if config.models and config.bundle is not None:
         raise UserError("serve.models: cannot be set with serve.bundle; put the directory into the list")
-    if config.traces is not None:
-        check_url("serve.traces", config.traces)
     check_addresses("serve.proxies", config.proxies)
     check_addresses("serve.monitors", config.monitors)
     check_ranges("serve", config)

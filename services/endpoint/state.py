@@ -11,7 +11,7 @@ from dragoman.services.endpoint.call import admit, endpoint_of
 from dragoman.services.endpoint.openapi import describe
 from dragoman.services.http.addresses import is_within
 from dragoman.services.http.answers import as_json
-from dragoman.services.telemetry.telemetry import FORMAT
+from dragoman.services.telemetry import FORMAT
 from dragoman.services.version import version
 
 

@@ -15,7 +15,7 @@ from dragoman.services.http.access_log import log_failure, log_request
 from dragoman.services.http.addresses import names_this_machine
 from dragoman.services.http.answers import refusal
 from dragoman.services.http.connections import Clients
-from dragoman.services.telemetry.telemetry import Telemetry
+from dragoman.services.telemetry import Telemetry
 
 METRICS = "/metrics"  # is not measured itself
 INTERNAL = "Internal error"
@@ -68,16 +68,13 @@ class Guard:
         began = time.perf_counter()
         if measured:
             self.telemetry.http.begin(scheme, method)
-        headers = Headers(scope=scope)
         try:
-            with self.telemetry.request_span(method, scheme, headers.get("traceparent", "")) as span:
-                if not self.clients.enter(address):
-                    await refusal(429, TOO_MANY, CLOSING | {"Retry-After": "1"})(scope, receive, sent)
-                elif self.private() and not names_this_machine(headers.get("host", "")):
-                    await refusal(403, PRIVATE, CLOSING)(scope, receive, sent)
-                else:
-                    await self._answer(scope, receive, sent)
-                self.telemetry.describe(span, method, route_of(scope), status)
+            if not self.clients.enter(address):
+                await refusal(429, TOO_MANY, CLOSING | {"Retry-After": "1"})(scope, receive, sent)
+            elif self.private() and not names_this_machine(Headers(scope=scope).get("host", "")):
+                await refusal(403, PRIVATE, CLOSING)(scope, receive, sent)
+            else:
+                await self._answer(scope, receive, sent)
         except ClientDisconnect:  # in the middle of its body: nobody waits for an answer
             pass
         except Exception as problem:  # the server would log its message, which may quote the request

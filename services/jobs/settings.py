@@ -1,7 +1,7 @@
-"""The section `service`: the settings of `dragoman up`'s job service."""
+"""The sections `service` of `dragoman up` and `jobs` of the commands that talk to it."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.names import check_name
@@ -105,7 +105,6 @@ class ServiceConfig:
     body: Annotated[int, Range(1024)] = 262_144  # bytes of a request
     connections: Count = 4096  # at once, of one address a 64th; more are refused
     receive_timeout: Interval = 15.0  # for a request's header to arrive, and for its body
-    traces: str | None = None  # an OpenTelemetry collector (OTLP over HTTP), http://HOST:4318; null: none
 
     @property
     def per_address(self) -> int:
@@ -117,7 +116,47 @@ class ServiceConfig:
         check_addresses("service.proxies", self.proxies)
         self.proxy.check()
         self.webhook.check()
-        for key in ("url", "tracking_url", "address", "traces"):
+        for key in ("url", "tracking_url", "address"):
             if (url := getattr(self, key)) is not None:
                 check_url(f"service.{key}", url)
         check_ranges("service", self)
+
+
+@dataclass
+class JobsConfig:
+    """The job service, and the options of a submission."""
+
+    service: str | None = None  # http://host:8300; null: the one that `dragoman up` runs here
+    key_file: str | None = None  # a file with the service's token
+    owner: str | None = None  # null: who asks; or a team of theirs. Believed where the service requires no token
+    priority: Literal["low", "normal", "high"] = "normal"
+    after: list[str] = field(default_factory=list)  # jobs that must succeed before
+    tags: list[str] = field(default_factory=list)  # to find the job by
+    retries: Whole = 0  # failures after which the job is retried
+    max_hours: Amount = 0.0  # of running; 0: unlimited
+    key: str | None = None  # the same key gives the same job: what cron repeats is queued once
+    plan: Literal["first", "only"] = "first"  # only: print the plan and queue nothing
+    show: Count = 20
+    stop_timeout: Amount = 30.0  # seconds
+
+
+@dataclass
+class Root:
+    """The sections that name the service."""
+
+    FILE: ClassVar = "jobs"
+
+    jobs: JobsConfig
+    paths: dict[str, Any]
+
+
+@dataclass
+class UpRoot:
+    """The service's own sections typed, those of the processes beside it as they are."""
+
+    FILE: ClassVar = "up"
+
+    service: ServiceConfig
+    jobs: JobsConfig
+    serve: dict[str, Any]
+    paths: dict[str, Any]

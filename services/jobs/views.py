@@ -1,9 +1,11 @@
 """A job as the service sends it: the one definition of its fields for the REST interface and its clients."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 from typing_extensions import TypedDict  # pydantic takes the standard library's from Python 3.12 on
 
+from dragoman.model.errors import UserError, unknown
 from dragoman.services.jobs.states import State
 
 
@@ -54,3 +56,47 @@ def columns(row: object, kind: type[Any] = Job) -> dict[str, Any]:
 
 def job_view(row: object) -> Job:
     return Job(**columns(row))  # type: ignore[typeddict-item, no-any-return]  # named by it
+
+
+class JobFilters(TypedDict, total=False):
+    """Filters of jobs and their order, as the REST interface has them."""
+
+    state: Sequence[str]
+    owner: str
+    verb: str
+    name: str  # of the run, with * for any characters; or a job's id
+    model: str  # the registered model, or the network
+    tag: Sequence[str]  # all of them
+    since: str  # submitted then or later: an age (30min, 12h, 2d, 1w) or a date
+    until: str
+    sort: str  # submitted, changed, name, owner, model, state, priority, spent, score; - before it: the largest first
+
+
+FILTERS = tuple(JobFilters.__annotations__)
+SEVERAL = ("state", "tag")  # with A,B
+
+
+def read_filters(words: Sequence[str]) -> JobFilters:
+    """Returns the filters in `words`. A word without = is a part of a name, or a job's id.
+
+    Raises UserError: names the key that is unknown or has no value.
+    """
+    filters: dict[str, str | list[str]] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals and word in list(State):
+            raise UserError(f"{word}: write state={word}")
+        if not equals:
+            key, value = "name", f"*{word}*"
+        if key not in FILTERS:
+            raise unknown("filter", key, FILTERS)
+        if not value:
+            raise UserError(f"{key}= is empty; leave it out for all")
+        if key in SEVERAL:
+            filters[key] = [*filters.get(key, ()), *value.split(",")]
+        else:
+            filters[key] = value
+    for state in filters.get("state", ()):
+        if state not in list(State):
+            raise unknown("state", state, list(State))
+    return cast("JobFilters", filters)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from dragoman.model.ranges import Count, Seed, TwoOrMore, check_ranges
-from dragoman.services.jobs.client.settings import Root
+from dragoman.services.jobs.settings import Root
 
 
 @dataclass

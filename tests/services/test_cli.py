@@ -50,7 +50,7 @@ def test_composing_and_checking_any_verbs_configuration_imports_nothing_heavy(
         "from dragoman.services import cli\n"
         "from dragoman.pipelines.config import Config, ImportRoot\n"
         "from dragoman.services.settings import ServeRoot, TranslateRoot\n"
-        "from dragoman.services.jobs.up.settings import UpRoot\n"
+        "from dragoman.services.jobs.settings import UpRoot\n"
         "for verb in cli.VERBS.values():\n"
         "    importlib.import_module(verb.module)\n"
         "for root in (Config, ImportRoot, ServeRoot, TranslateRoot, UpRoot):\n"

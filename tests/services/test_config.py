@@ -7,7 +7,7 @@ import pytest
 
 from dragoman.conf import compose
 from dragoman.conf.interrupts import Interrupted
-from dragoman.services.jobs.client.settings import Root as Config
+from dragoman.services.jobs.settings import Root as Config
 
 
 @pytest.mark.parametrize(

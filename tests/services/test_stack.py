@@ -14,7 +14,7 @@ import pytest
 from dragoman.pipelines.tracking.registry import Registry, RegistryConfig
 from dragoman.pipelines.tracking.server import TrackingConfig
 from dragoman.services.jobs.client.client import JobClient
-from dragoman.services.jobs.executors.base import Start
+from dragoman.services.jobs.executor import Start
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
 from tests.manifests import mount, of, rendered, variables

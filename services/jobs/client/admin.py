@@ -7,7 +7,7 @@ from dragoman.conf import compose, showing
 from dragoman.model.errors import UserError, unknown
 from dragoman.services.jobs.client import table
 from dragoman.services.jobs.client.client import JobClient
-from dragoman.services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.settings import JobsConfig
 
 ROLES = ("metrics", "viewer", "submitter", "admin")
 TIMES = {"SINCE": table.at("created"), "ENDS": table.at("expires"), "LAST USED": table.at("used")}  # of a token

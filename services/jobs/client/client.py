@@ -15,8 +15,7 @@ from typing_extensions import TypedDict
 
 from dragoman.model.errors import ServiceError
 from dragoman.services.jobs.client.connection import PATIENCE, Connection, path_part
-from dragoman.services.jobs.filters import JobFilters
-from dragoman.services.jobs.views import Job, JobHistory
+from dragoman.services.jobs.views import Job, JobFilters, JobHistory
 
 
 class Administration(Connection):

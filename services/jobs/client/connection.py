@@ -9,7 +9,6 @@ from typing import Any, Self
 import httpx
 
 from dragoman.model.errors import ServiceError, UserError
-from dragoman.services.telemetry.traceparent import TraceParent
 
 PATIENCE = 60.0  # seconds of retrying a lost connection
 LARGEST = 500  # rows of a page
@@ -26,20 +25,11 @@ class Connection:
     Every method raises UserError if the service refuses, and ServiceError if it does not answer.
     """
 
-    def __init__(
-        self,
-        address: str,
-        token: str | None = None,
-        owner: str | None = None,
-        timeout: float = 60.0,
-        trace: TraceParent | None = None,
-    ) -> None:
-        """`owner` is the user's name for a service without tokens; `trace` the trace that the requests belong to."""
+    def __init__(self, address: str, token: str | None = None, owner: str | None = None, timeout: float = 60.0) -> None:
+        """`owner` is the user's name for a service without tokens."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         if owner:
             headers["X-Dragoman-Owner"] = owner
-        if trace is not None:
-            headers["traceparent"] = str(trace)
         self.address = address
         self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout)
 

@@ -8,19 +8,17 @@ from typing import Any
 from dragoman.conf import compose
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.untrusted import read_object
-from dragoman.services.jobs.client import selecting, submission, verbs
+from dragoman.services.jobs.client import submission, verbs
 from dragoman.services.jobs.client.client import JobClient
-from dragoman.services.jobs.client.settings import Root
 from dragoman.services.jobs.options import is_option
 from dragoman.services.jobs.planning.refusals import ELASTIC, VERBS
+from dragoman.services.jobs.settings import Root
 from dragoman.services.verbs import run_verb
 
 OURS = re.compile(r"[+~]*(jobs[.=]|paths\.root=)")  # settings of the request itself
 BOUND = re.compile(r"jobs=(\d|none|null).*")  # a bound of a quota, and no setting
 CONNECTION = re.compile(r"[+~]*(jobs\.(service|key_file|owner)=|paths\.root=)")  # those that say which service
-OWN_OPTIONS = {"jobs": verbs.FOLLOW, "logs": verbs.FOLLOW} | dict.fromkeys(
-    ("stop", "rm"), (selecting.DRY_RUN, selecting.YES)
-)
+OWN_OPTIONS = {"jobs": verbs.FOLLOW, "logs": verbs.FOLLOW} | dict.fromkeys(("stop", "rm"), (verbs.DRY_RUN, verbs.YES))
 
 
 def main(argv: Sequence[str]) -> int:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dragoman.conf.again import key_of
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.client.client import JobClient, Options
-from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.options import merge_words
+from dragoman.services.jobs.settings import JobsConfig
 from dragoman.services.jobs.states import PRIORITY_NAMES
 
 FROM = "--from"

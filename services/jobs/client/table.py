@@ -91,13 +91,10 @@ def detail(job: Mapping[str, Any]) -> str:
     if job.get("plan"):
         parts.append(plan(job["plan"]))
     if job["attempts"]:
-        rows: list[Sequence[object]] = [
-            ("ATTEMPT", "WORKERS", "STARTED", "TOOK", "OUTCOME", "CAUSE", "LOST TOKENS", "START-UP")
-        ]
+        rows: list[Sequence[object]] = [("ATTEMPT", "WORKERS", "STARTED", "TOOK", "OUTCOME", "CAUSE")]
         for attempt in job["attempts"]:
             took = duration(attempt["ended"] - (attempt["started"] or attempt["decided"])) if attempt["ended"] else "-"
-            startup = duration(attempt["startup"]) if attempt["startup"] else "-"
-            outcome = (attempt["outcome"] or "runs", attempt["cause"] or "-", attempt["lost_tokens"] or "-", startup)
+            outcome = (attempt["outcome"] or "runs", attempt["cause"] or "-")
             rows.append((attempt["number"], attempt["workers"], clock(attempt["started"]), took, *outcome))
         parts.append(table(rows))
     changes = []

@@ -10,15 +10,14 @@ from typing import Any
 from dragoman.conf import compose, showing
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.files import read_secret
-from dragoman.services.jobs.client import admin, selecting, submission, table
+from dragoman.model.plural import plural
+from dragoman.services.jobs.client import admin, submission, table
 from dragoman.services.jobs.client.client import Detail, JobClient
 from dragoman.services.jobs.client.connection import LARGEST
-from dragoman.services.jobs.client.settings import JobsConfig
-from dragoman.services.jobs.filters import read_filters
 from dragoman.services.jobs.options import this_user
+from dragoman.services.jobs.settings import JobsConfig
 from dragoman.services.jobs.states import ENDED, PRIORITIES, PRIORITY_NAMES
-from dragoman.services.jobs.views import Job
-from dragoman.services.telemetry.traceparent import read_environment
+from dragoman.services.jobs.views import Job, read_filters
 
 logger = logging.getLogger(__name__)
 FOLLOW = ("-f", "--follow")
@@ -31,7 +30,7 @@ def client(config: JobsConfig, address: str) -> JobClient:
     Raises UserError: jobs.key_file cannot be read.
     """
     token = None if config.key_file is None else read_secret("jobs.key_file", config.key_file)
-    return JobClient(address, token, config.owner or this_user(), trace=read_environment())
+    return JobClient(address, token, config.owner or this_user())
 
 
 def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
@@ -195,10 +194,10 @@ def _show_state(job_changed: Job) -> None:
 def _chosen(verb: str, service: JobClient, words: Sequence[str], ended: bool) -> list[dict[str, Any]] | None:
     """Returns the jobs to act on, of those that filters choose the (not) `ended` ones; shows them and returns None if
     nothing is to be changed."""
-    chosen = selecting.select(verb, service, words)
+    chosen = _select(verb, service, words)
     if any("=" in word for word in words):
         chosen = [row for row in chosen if (row["state"] in ENDED) == ended]
-    if selecting.confirm(verb, chosen, words):
+    if _confirm(verb, chosen, words):
         return chosen
     showing.show(chosen, lambda: table.table(table.job_rows(chosen, time.time())))
     logger.info("%s: nothing was changed", verb)
@@ -218,3 +217,41 @@ def _name(verb: str, words: Sequence[str]) -> str:
 
 def _flag(words: Sequence[str]) -> bool:
     return any(word in FOLLOW for word in words)
+
+
+DRY_RUN, YES = "--dry-run", "--yes"
+
+
+def _select(verb: str, service: JobClient, words: Sequence[str]) -> list[dict[str, Any]]:
+    """Returns the records of the jobs that are named, or that fit the filters."""
+    words = [word for word in words if word not in (DRY_RUN, YES)]
+    names, filters = [word for word in words if "=" not in word], [word for word in words if "=" in word]
+    if option := next((word for word in names if word.startswith("-")), None):
+        raise UserError(f"{option}: no such option; there are {DRY_RUN} and {YES}")
+    if names and filters:
+        raise UserError(f"{names[0]} {filters[0]}: give ids or filters, not both")
+    if not words:
+        raise UserError(
+            f"say which job: dragoman {verb} JOB ... (dragoman jobs lists them), or state=waiting name=NAME*"
+        )
+    if names:
+        return [dict(service.job(name)) for name in dict.fromkeys(names)]
+    return [dict(job) for job in service.every_job(**read_filters(filters))]
+
+
+def _confirm(verb: str, jobs: Sequence[dict[str, Any]], words: Sequence[str]) -> bool:
+    """Returns True if the command may act on these jobs: those that filters chose are asked about first."""
+    if not jobs:
+        print(f"{verb}: no job fits", file=sys.stderr)
+        return True
+    if DRY_RUN in words:
+        return False
+    if YES in words or not any("=" in word for word in words):
+        return True
+    if not sys.stdin.isatty():
+        raise UserError(
+            f"{plural(len(jobs), 'job')}: there is no terminal to ask at; add {YES}, or {DRY_RUN} to see which"
+        )
+    for job in jobs:
+        print(f"{job['id']}  {job['state']}  {job['owner']}  {job['run'] or job['verb']}", file=sys.stderr)
+    return input(f"{verb} {plural(len(jobs), 'job')}? [y/N] ").strip().lower() in ("y", "yes")

@@ -11,14 +11,13 @@ from fastapi.concurrency import run_in_threadpool
 
 from dragoman.services.http.rates import Rate
 from dragoman.services.jobs.bodies import JobName, Owner
-from dragoman.services.jobs.http.guard import Guard
+from dragoman.services.jobs.http.guard import Guard, Proxy
 from dragoman.services.jobs.ledger.access import Access, Person
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.service.health import Health
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.metrics import Metrics, Observer
 from dragoman.services.jobs.service.operations import Operations
-from dragoman.services.jobs.service.sign_in import Proxy
 from dragoman.services.jobs.settings import ServiceConfig
 
 Id = Annotated[JobName, Path()]

@@ -15,10 +15,10 @@ from dragoman.model.errors import UserError, unknown
 from dragoman.model.names import check_name
 from dragoman.services.http.rates import digest_of
 from dragoman.services.jobs.ledger.asked import tell_person
+from dragoman.services.jobs.ledger.database import Job, Quota, Token
 from dragoman.services.jobs.ledger.filters import moment_of
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.statements import ANY_TOKEN, JOBS
-from dragoman.services.jobs.ledger.tables import Job, Quota, Token
 from dragoman.services.jobs.states import Quota as Limits
 
 Role = Literal["metrics", "viewer", "submitter", "admin"]  # each includes the ones before it

@@ -17,10 +17,9 @@ from sqlalchemy.sql.base import ExecutableOption
 from dragoman.conf.again import key_of
 from dragoman.services.jobs.ledger import statements
 from dragoman.services.jobs.ledger.asked import tell_change
-from dragoman.services.jobs.ledger.database import Database
+from dragoman.services.jobs.ledger.database import Attempt, Change, Database, Job
 from dragoman.services.jobs.ledger.filters import JobQuery
 from dragoman.services.jobs.ledger.statements import JOBS, NEWEST, oldest
-from dragoman.services.jobs.ledger.tables import Attempt, Change, Job
 from dragoman.services.jobs.states import ENDED, MOVES, State
 
 PASS = 7_100_115  # advisory lock of a scheduler's pass
@@ -52,13 +51,12 @@ class Options(TypedDict, total=False):
     tags: list[str]
     retries: int
     max_seconds: float | None
-    trace: str | None
     admin: bool
     token: str
 
 
 Columns = TypeVarTuple("Columns")
-OF_ATTEMPT = ("lost_seconds", "lost_tokens", "kept_step", "kept_seconds", "startup")
+OF_ATTEMPT = ("kept_step", "kept_seconds")
 
 
 class Ledger:
@@ -189,11 +187,11 @@ class Ledger:
         Raises ConflictError: the job has changed since it was read.
         """
         now = self.now()
-        lost = {name: values.pop(name) for name in OF_ATTEMPT if name in values}
+        kept = {name: values.pop(name) for name in OF_ATTEMPT if name in values}
         with self.write(lasting=False) as session:
             took = max(0.0, now - (job.started or now))
             ended = {"ended": now, "outcome": outcome, "cause": cause, "code": code, "message": reason}
-            set_attempt(session, job, **ended, **lost)
+            set_attempt(session, job, **ended, **kept)
             spent = job.spent + took
             return self.move(session, job, state, "service", reason, started=None, workers=0, spent=spent, **values)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Select, bindparam, func, insert, select, update
 
-from dragoman.services.jobs.ledger.tables import Attempt, Base, Change, Job, Measurement, Token
+from dragoman.services.jobs.ledger.database import Attempt, Base, Change, Job, Measurement, Token
 from dragoman.services.jobs.states import UNENDED
 
 JOBS, CHANGES, ATTEMPTS, MEASUREMENTS = (

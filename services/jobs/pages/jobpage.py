@@ -2,22 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-from sqlalchemy import select
 
 from dragoman.model.runs import paths
 from dragoman.model.untrusted import open_regular, read_object
 from dragoman.services.jobs.ledger.access import Person
-from dragoman.services.jobs.ledger.tables import Attempt, Job
+from dragoman.services.jobs.ledger.database import Attempt, Job
+from dragoman.services.jobs.pages.charts import EDGE, Journal, charts
 from dragoman.services.jobs.pages.site import Link, Page, PageContext, validated
 from dragoman.services.jobs.records import attempt_of
-from dragoman.services.jobs.service.charts import EDGE, Journal, Segment, charts
-from dragoman.services.jobs.service.curves import score_in, score_text
+from dragoman.services.jobs.service.curves import run_of, score_in, score_text
 from dragoman.services.jobs.service.logs import PIECE, Piece, cut
 from dragoman.services.jobs.service.schemas import PriorityRequest
-from dragoman.services.jobs.service.shard_folders import sharding_run
 from dragoman.services.jobs.states import ACTIVE, ENDED, PRIORITIES, QUEUED, State
 
 BLOCK = 1 << 20  # bytes of a log that are sent at once
@@ -32,6 +28,15 @@ DONE = {  # word of the address after an action -> its message
     "submit": "It is handed in.",
     "after": "The jobs that it comes after are changed.",
 }
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A segment of a bar, 0 to EDGE."""
+
+    start: float
+    width: float
+    outcome: str
 
 
 @dataclass(frozen=True)
@@ -59,14 +64,13 @@ def overview(page: Page, name: str) -> dict[str, Any]:
         "bars": _bars(job, attempts, now),
         "why": operations.why(person, job.id) if operations.wait_of(job.id, job.state, job.attempt) else None,
         "progress": progress_of(job, journal),
-        "charts": charts({str(plan.get("run") or job.id): journal}) if job.verb == "train" else [],
+        "charts": charts(journal),
         "links": _links(page, job, plan, notes),
         "notes": notes,
         "may": _may(person, job),
         "mistake": job.state == State.FAILED and (not attempts or attempts[-1].cause == "mistake"),  # in its settings
         "command": " ".join(["dragoman", job.verb, *job.words]),
         "error": operations.error(job),
-        "lost": sum(attempt.lost_seconds for attempt in attempts),
         "ran": job.spent + (max(0.0, now - job.started) if job.started else 0.0),
         "changes": operations.changes(person, job.id)[-CHANGES:][::-1],
     }
@@ -154,12 +158,9 @@ def _may(person: Person, job: Job) -> dict[str, bool]:
 
 def _links(page: Page, job: Job, plan: dict[str, Any], notes: list[str]) -> list[Link]:
     """Returns links to the MLflow run, the shards, the model version and back. Adds the files' faults to `notes`."""
-    run_dir = Path(plan["run_dir"]) if plan.get("run_dir") else None
-    if job.verb == "shard" and run_dir:
-        run_dir = _sharding_run(page.site, job)
+    run = run_of(job)
     tracked, begun, released = (
-        read_object(run_dir / name, notes) if run_dir and job.verb in ("train", "shard") else {}
-        for name in (paths.TRACKED, paths.RECORD, paths.RELEASE)
+        read_object(run / name, notes) if run else {} for name in (paths.TRACKED, paths.RECORD, paths.RELEASE)
     )
     links = []
     if run_dir and tracked.get("run_id"):
@@ -168,11 +169,7 @@ def _links(page: Page, job: Job, plan: dict[str, Any], notes: list[str]) -> list
     above = next((word.removeprefix(PARENT) for word in job.words if word.startswith(PARENT)), "")
     if above:
         links.append(Link("Sweep", f"all trials of {title(job).rpartition('-')[0] or above}", f"/?sweep={above}"))
-    digest = str(released.get("manifest_hash") or begun.get("shards") or "")
-    maker = _maker(page.site, job, str(released.get("shards") or ""))
-    if maker is not None:
-        links.append(Link("Shards", digest[:12] or "made by another job", f"/jobs/{maker}"))
-    elif digest:
+    if digest := str(released.get("manifest_hash") or begun.get("shards") or ""):
         links.append(Link("Shards", f"manifest {digest[:12]}"))
     elif job.verb == "shard" and job.run:
         links.append(Link("Shards", job.run.partition(" ")[2]))
@@ -187,24 +184,3 @@ def _links(page: Page, job: Job, plan: dict[str, Any], notes: list[str]) -> list
     if plan.get("fingerprint"):
         links.append(Link("Submission", f"sha256 {plan['fingerprint'][:12]}"))
     return [*links, *(Link("After", other, f"/jobs/{other}") for other in job.after)]
-
-
-def _sharding_run(site: PageContext, job: Job) -> Path | None:
-    """Returns the folder of the run that records a sharding; None if it was made again since with other settings."""
-    if job.state != State.SUCCEEDED:
-        return None
-    query = select(Job).where(Job.verb == "shard", Job.run == job.run, Job.state == State.SUCCEEDED)
-    newest = site.operations.ledger.database.first(query.order_by(Job.seq.desc()).limit(1))
-    if newest is not None and (newest.plan or {}).get("shape") != (job.plan or {}).get("shape"):
-        return None
-    return sharding_run(job)
-
-
-def _maker(site: PageContext, job: Job, shards: str) -> str | None:
-    """Returns the job that made the shards: one that this job came after, else the newest that wrote that folder."""
-    if job.verb != "train":
-        return None
-    made = select(Job.id).where(Job.verb == "shard").order_by(Job.seq.desc()).limit(1)
-    with site.operations.ledger.database.read() as session:
-        maker = session.scalars(made.where(Job.id.in_(job.after))).first() if job.after else None
-        return maker or (session.scalars(made.where(Job.run == f"shards {shards}")).first() if shards else None)

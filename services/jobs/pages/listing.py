@@ -12,15 +12,15 @@ from sqlalchemy import ColumnElement, String, cast
 
 from dragoman.model.errors import UserError
 from dragoman.services.jobs import views
-from dragoman.services.jobs.filters import read_filters
 from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.database import Job
 from dragoman.services.jobs.ledger.filters import NEWEST_FIRST, JobQuery
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages import live
 from dragoman.services.jobs.pages.jobpage import PARENT, Progress, progress_of
 from dragoman.services.jobs.pages.site import Page, Parts, Viewer, marked, page_router, validated
 from dragoman.services.jobs.states import ACTIVE, QUEUED, State
+from dragoman.services.jobs.views import read_filters
 
 Conditions = Sequence[ColumnElement[bool]]
 COLUMNS = ("seq", *views.COLUMNS, "plan")

@@ -26,11 +26,11 @@ from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.http.problems import STATUS
 from dragoman.services.jobs.http.streams import event_stream
 from dragoman.services.jobs.ledger.access import Person, Role
+from dragoman.services.jobs.ledger.database import Job
 from dragoman.services.jobs.ledger.ledger import UnknownJobError
-from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.pages import formats
+from dragoman.services.jobs.pages.charts import Journals
 from dragoman.services.jobs.pages.sessions import LoginNeededError, Sessions, Visitor
-from dragoman.services.jobs.service import words
-from dragoman.services.jobs.service.charts import Journals
 from dragoman.services.jobs.service.operations import Operations
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.states import ACTIVE, ENDED, QUEUED
@@ -80,8 +80,8 @@ class PageContext:
 def templates(**more: object) -> Environment:
     """Returns the templates, which read `more` beside what a page shows."""
     made = page_templates(FOLDER, "/static/")
-    named = ("span", "when", "hour", "iso", "number", "short", "size", "priority", "plain")
-    made.filters |= {name: getattr(words, name) for name in named}
+    named = ("span", "when", "iso", "number", "short", "size", "priority", "plain")
+    made.filters |= {name: getattr(formats, name) for name in named}
     made.filters |= {"breaks": breaks, "reason_beyond": reason_beyond}
     made.globals |= {"ENDED": ENDED, "ACTIVE": ACTIVE, "QUEUED": QUEUED, **more}
     return made

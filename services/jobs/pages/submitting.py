@@ -13,8 +13,8 @@ from starlette.datastructures import FormData, QueryParams
 
 from dragoman.conf.again import key_of
 from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger.database import Job
 from dragoman.services.jobs.ledger.filters import JobQuery
-from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.options import KEPT
 from dragoman.services.jobs.pages.site import Page, PageContext, validated
 from dragoman.services.jobs.planning.refusals import ELASTIC, VERBS, WORD

@@ -1,13 +1,16 @@
 """Resolves a submission: the command, its inputs, the amount of work. It uses no Ray and no ledger, only the words,
 the configuration files and the shards. It runs in the planner's process, because Hydra is not thread-safe."""
 
+import io
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from dragoman.conf import compose, groups
+from dragoman.conf.again import remembered
 from dragoman.model.errors import UserError
 from dragoman.model.runs.paths import RECORD
 from dragoman.model.schema import flat
@@ -24,9 +27,10 @@ from dragoman.services.jobs.planning.refusals import (
     job_root,
     shipped_words,
 )
-from dragoman.services.jobs.planning.rehearsal import UNSEEN, rehearse
 from dragoman.services.jobs.planning.work import training
+from dragoman.services.verbs import run_verb
 
+UNSEEN = "paths.root=out-of-sight"  # for a command whose inputs are still to be made: only its settings are checked
 MOST_WORKERS = 1024  # of a range: a plan has a time for each number
 
 # The settings that decide how long a job takes: of sharding, of a training with steps, of all others with the section
@@ -212,3 +216,17 @@ def _shape(verb: str, values: Mapping[str, Any], lanes: int, steps: bool) -> str
         sharded = {key: values[key] for key in (*READ, verb) if key in values}
     device = {key: values["cluster"][key] for key in ("backend", "device", "cpus_per_worker")}
     return compose.fingerprint([verb, sharded, device])[:32]
+
+
+def rehearse(verb: str, words: Sequence[str]) -> dict[str, Any]:
+    """Checks the words of a command; returns its configuration, with what its shards and their size settle.
+
+    Raises UserError: in the command's own words.
+    """
+    said = io.StringIO()
+    with compose.rehearsal() as settled, remembered(words), redirect_stderr(said), redirect_stdout(said):
+        code = run_verb(verb, words)
+    if code != compose.OK:
+        lines = said.getvalue().strip().splitlines() or [f"exit code {code}"]
+        raise UserError(lines[-1].removeprefix(f"dragoman {verb}: "))
+    return settled

@@ -17,9 +17,8 @@ from dataclasses import replace
 
 from dragoman.services.jobs.scheduling.entries import Capacity, Entry, Kind, Outcome, Rules, Start, Stop, Wait, Yield
 from dragoman.services.jobs.scheduling.preempt import choose_victims
-from dragoman.services.jobs.scheduling.quotas import QuotasLeft
 from dragoman.services.jobs.scheduling.room import TINY, FreeResources, Needs, Placed
-from dragoman.services.jobs.scheduling.shares import Shares
+from dragoman.services.jobs.scheduling.shares import QuotasLeft, Shares
 from dragoman.services.jobs.states import Quota, State
 
 NO_RULES = Rules()

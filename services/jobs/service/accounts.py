@@ -1,18 +1,89 @@
-"""Accounts of attempts: what each has kept, lost and taken, written when it ends."""
+"""What an attempt keeps of its run when it ends, how long it took, and what a running one would lose."""
 
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+from dragoman.model.runs import checkpoints, paths
+from dragoman.model.runs.lines import JournalReader, trained_seconds
+from dragoman.model.untrusted import finite
+from dragoman.services.jobs.ledger.database import Attempt, Job
 from dragoman.services.jobs.ledger.ledger import Ledger, UnknownJobError
 from dragoman.services.jobs.ledger.statements import MEASURED
-from dragoman.services.jobs.ledger.tables import Attempt, Job
 from dragoman.services.jobs.service.curves import released, run_of, score_in
 from dragoman.services.jobs.service.intake import Intake
-from dragoman.services.jobs.service.progress import Footprint, Progress, footprint, progress
 from dragoman.services.jobs.service.verdict import (
     PREEMPTION,
     Verdict,
 )
 from dragoman.services.jobs.states import State
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The progress of a run, by its journal and its newest checkpoint."""
+
+    step: int = 0
+    kept: int = 0  # the newest checkpoint's step
+    seconds: float = 0.0  # of training, over all starts
+    kept_seconds: float = 0.0  # until the newest checkpoint
+    damage: str = ""  # the journal's fault: "its steps.jsonl line 12 is damaged"
+
+
+def progress(run_dir: str | None) -> Progress:
+    """Returns the progress of a run; all zero if the run cannot be seen from here or has not begun.
+
+    Of a very large journal only the newest part is read.
+    """
+    if not run_dir:
+        return Progress()
+    run = Path(run_dir)
+    kept = checkpoints.newest_step(run)
+    step, seconds, at_kept = 0, 0.0, 0.0
+    journal = JournalReader(run / paths.STEPS)
+    for line in journal.lines():
+        if "loss" not in line:
+            continue
+        step, seconds = line["step"], finite(line.get("seconds")) or 0.0
+        if step <= kept:
+            at_kept = seconds
+    damage = " and ".join(f"its {note}" for note in journal.notes)
+    return Progress(step, kept, seconds, at_kept, damage)
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """The losses of a running attempt. Times are seconds since 1970, by the service's clock."""
+
+    stepped: float | None = None  # start of its first step; None: no step has ended yet, or it cannot be seen
+    kept: float = 0.0  # when the run's newest checkpoint was written
+    preempted: int = 0  # attempts before it that made room
+
+
+def footprint(run_dir: str | None, began: float, before: float, now: float, preempted: int = 0) -> Footprint:
+    """Returns the footprint of an attempt.
+
+    Args:
+        run_dir: of the training; None: it trains nothing.
+        began: when the attempt was started.
+        before: seconds that the run had trained when the attempt before it ended, as far as a checkpoint kept them.
+    """
+    if not run_dir:
+        return Footprint(preempted=preempted)
+    run, offset = Path(run_dir), now - time.time()
+    kept = max((_changed(path) + offset for path in checkpoints.every(run).values()), default=0.0)
+    written, trained = _changed(run / paths.STEPS) + offset, trained_seconds(run)
+    if trained is None or trained <= before or written < began:
+        return Footprint(None, kept, preempted)
+    return Footprint(min(now, max(began, written - (trained - before))), kept, preempted)
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 class Accounts:
@@ -27,12 +98,8 @@ class Accounts:
         run = progress(plan.get("run_dir") if job.verb == "train" else None)
         values = dict(verdict.values)
         if job.verb == "train":
-            *before, last = self.ledger.attempts(job.id)
-            values["startup"] = self._startup(plan.get("run_dir"), run, before, last)
             if verdict.outcome != "succeeded":
                 values |= {"kept_step": run.kept, "kept_seconds": run.kept_seconds}
-                if not _same_steps(run, before):
-                    values |= {"lost_tokens": run.lost_tokens, "lost_seconds": run.lost_seconds}
             else:
                 values["metric"], values["score"] = score_in(released(run_of(job)))
         if verdict.state == State.WAITING:
@@ -73,25 +140,7 @@ class Accounts:
             footprints[name] = footprint(run_dir, last.decided, _kept_seconds(before), now, times)
         return footprints
 
-    def _startup(self, run_dir: str | None, run: Progress, before: Sequence[Attempt], last: Attempt) -> float:
-        """Returns the seconds of an ending attempt until its first step; all of them if it had none."""
-        now = self.ledger.now()
-        if _same_steps(run, before) or not run.step:
-            return max(0.0, now - last.decided)
-        seen = footprint(run_dir, last.decided, _kept_seconds(before), now)
-        return 0.0 if seen.stepped is None else max(0.0, seen.stepped - last.decided)
-
 
 def _kept_seconds(before: Sequence[Attempt]) -> float:
     """Returns the seconds of training that the attempts before have saved."""
     return before[-1].kept_seconds if before else 0.0
-
-
-def _same_steps(run: Progress, before: Sequence[Attempt]) -> bool:
-    """Returns True if the run has no new step since the attempt before ended: earlier losses count for that one."""
-    if not before:
-        return False
-    last = before[-1]
-    return run.seconds <= last.kept_seconds or (
-        run.kept == last.kept_step and abs(run.seconds - last.kept_seconds - last.lost_seconds) < 1e-6
-    )

@@ -12,10 +12,10 @@ from pathlib import Path
 from dragoman.conf.endings import UNAVAILABLE
 from dragoman.model.durations import duration
 from dragoman.model.errors import ServiceError, UserError
-from dragoman.services.jobs.executors.base import Executor, Observation
-from dragoman.services.jobs.executors.base import Start as Handed
+from dragoman.services.jobs.executor import Executor, Observation
+from dragoman.services.jobs.executor import Start as Handed
+from dragoman.services.jobs.ledger.database import Attempt, Job
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, set_attempt
-from dragoman.services.jobs.ledger.tables import Attempt, Job
 from dragoman.services.jobs.options import owned_words
 from dragoman.services.jobs.records import YIELDED, Request, attempt_of
 from dragoman.services.jobs.service.accounts import Accounts
@@ -30,7 +30,6 @@ from dragoman.services.jobs.service.verdict import (
 )
 from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.states import State
-from dragoman.services.telemetry.traceparent import TraceParent, parse
 
 START_TIMEOUT = 600.0  # seconds that the executor has to start an attempt
 # Seconds after which a failure is judged: a command may fail because its cluster goes away, some moments before the
@@ -190,12 +189,4 @@ def describe_attempt(job: Job) -> Handed:
     if plan.get("elastic"):
         words.append(f"cluster.workers={job.workers}")
     size = (job.workers, job.cpus, job.gpus, spreads)
-    place = place_of(job.trace, job.id, job.attempt)
-    trace = "" if place is None else str(place)
-    return Handed(job.id, job.attempt, job.verb, tuple(words), job.owner, job.priority, *size, trace=trace)
-
-
-def place_of(trace: str | None, job: str, attempt: int) -> TraceParent | None:
-    """Returns the place of an attempt in the trace of its job; None if its submitter named no trace."""
-    parent = parse(trace)
-    return None if parent is None else parent.child(f"{job}-a{attempt}")
+    return Handed(job.id, job.attempt, job.verb, tuple(words), job.owner, job.priority, *size)

@@ -10,7 +10,7 @@ import httpx
 from sqlalchemy import func, select
 
 from dragoman.model.plural import plural
-from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.ledger.database import Job
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.states import State
 

@@ -12,13 +12,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from dragoman.model.errors import UserError, is_infrastructure, reason
 from dragoman.services.jobs.ledger.access import Rights
+from dragoman.services.jobs.ledger.database import Job
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
-from dragoman.services.jobs.ledger.tables import Job
-from dragoman.services.jobs.planning.estimate import expected_seconds
 from dragoman.services.jobs.planning.planner import Planner
 from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.service.ownership import Ownership
-from dragoman.services.jobs.service.plans import Plans, Request
+from dragoman.services.jobs.service.plans import Plans, Request, expected_seconds
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.states import State
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from sqlalchemy.exc import SQLAlchemyError
 
 from dragoman.model.errors import ServiceError, is_infrastructure
-from dragoman.services.jobs.executors.base import Executor, Observation
+from dragoman.services.jobs.executor import Executor, Observation
 from dragoman.services.jobs.ledger.access import Access
+from dragoman.services.jobs.ledger.database import Job
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
-from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.service.accounts import Accounts

@@ -19,15 +19,11 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from dragoman.services.jobs.ledger.access import Access
-from dragoman.services.jobs.ledger.ledger import Ledger, UnknownJobError
-from dragoman.services.jobs.ledger.tables import Attempt, Change, Job
-from dragoman.services.jobs.service.attempts import place_of
+from dragoman.services.jobs.ledger.database import Attempt, Change, Job
+from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.states import ACTIVE, PRIORITIES, PRIORITY_NAMES, State
 from dragoman.services.repeating import Repeating
-from dragoman.services.telemetry.disk import disks
-from dragoman.services.telemetry.spans import tell
-from dragoman.services.telemetry.telemetry import Telemetry
-from dragoman.services.telemetry.traceparent import parse
+from dragoman.services.telemetry import Telemetry, disks
 
 WAITS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 604_800.0)
 PASSES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -40,8 +36,8 @@ RESOURCES = ("cpu", "gpu", "jobs")  # of a quota
 class Metrics:
     """The metrics in the registry of `telemetry`."""
 
-    def __init__(self, telemetry: Telemetry | None = None) -> None:
-        self.telemetry = telemetry or Telemetry("dragoman-jobs")
+    def __init__(self) -> None:
+        self.telemetry = Telemetry()
         registry = self.telemetry.registry
         counter, histogram = partial(Counter, registry=registry), partial(Histogram, registry=registry)
         self.waited = histogram("dragoman_job_wait_seconds", "From the queue to an attempt", buckets=WAITS)
@@ -49,10 +45,8 @@ class Metrics:
         self.attempts = counter("dragoman_attempts_total", "Attempts that ended, by what ended them", ["cause"])
         again = "From an attempt's end until the next one of its job runs"
         self.recovery = histogram("dragoman_recovery_seconds", again, ["cause"], buckets=RECOVERIES)
-        self.lost = counter("dragoman_lost_tokens_total", "Trained and not kept", ["cause"])
         for cause in CAUSES:
             self.attempts.labels(cause)
-            self.lost.labels(cause)
             self.recovery.labels(cause)
 
 
@@ -111,7 +105,6 @@ def _gauge(name: str, about: str, labels: Sequence[str], values: Iterable[tuple[
 TICK = 10.0  # seconds between two looks; /metrics looks too
 OVERLAP = 200  # rows read again before the newest: PostgreSQL may commit a lower number later
 AT_ONCE = 1000  # rows per query
-GOOD = frozenset({"succeeded", "yielded", "stopped"})
 
 
 class Observer:
@@ -182,32 +175,6 @@ class Observer:
             return
         cause = attempt.cause or "unknown"
         self.metrics.attempts.labels(cause).inc()
-        self.metrics.lost.labels(cause).inc(attempt.lost_tokens)
-        self._trace(attempt)
-
-    def _trace(self, attempt: Attempt) -> None:
-        tracer = self.metrics.telemetry.tracer
-        if tracer is None:
-            return
-        try:
-            job = self.ledger.job(attempt.job)
-        except UnknownJobError:
-            return
-        parent, place = parse(job.trace), place_of(job.trace, job.id, attempt.number)
-        if parent is None or place is None:
-            return
-        facts: dict[str, str | int | float] = {
-            "job": job.id,
-            "attempt": attempt.number,
-            "verb": job.verb,
-            "run": job.run,
-            "workers": attempt.workers,
-            "outcome": attempt.outcome or "",
-            "cause": attempt.cause or "",
-        }
-        failed = attempt.outcome not in GOOD
-        began = attempt.started or attempt.decided
-        tell(tracer, "attempt", place, parent, began, attempt.ended or began, failed, facts)
 
     def _attempt(self, job: str, number: int) -> Attempt | None:
         return self.ledger.database.get(Attempt, (job, number))

@@ -11,10 +11,10 @@ from dragoman.conf.again import key_of
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.services.jobs import views
 from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.database import Job
 from dragoman.services.jobs.ledger.filters import JobQuery, ListQuery
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, TooManyError, UnknownJobError
 from dragoman.services.jobs.ledger.ledger import Options as Columns
-from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.planning.refusals import CLAIMS, as_jobs, check_words
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.scheduling.why import Why, explain, find_holders
@@ -89,14 +89,13 @@ class Operations:
             check_room(plan, capacity)
         return plan
 
-    def submit(self, person: Person, body: schemas.Submission, trace: str | None = None) -> Job:
+    def submit(self, person: Person, body: schemas.Submission) -> Job:
         """Creates a job. Raises UserError or HTTPException (429) if it is refused."""
         check_words(body.verb, body.overrides)
         after = [self.job(person, other).id for other in body.after]
         options: Columns = {
             **body.columns(),
             "name": name_in(body.verb, body.overrides),
-            "trace": trace,
             "admin": person.may("admin"),
             "token": self.loop.intake.rights.lender(person),
         }

@@ -14,8 +14,8 @@ from pathlib import Path
 import httpx
 
 from dragoman.model.runs.spool import pending
+from dragoman.services.jobs.ledger.database import Job
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.service.curves import run_of
 from dragoman.services.jobs.states import ENDED
 from dragoman.services.repeating import Repeating

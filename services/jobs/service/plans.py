@@ -10,10 +10,9 @@ from sqlalchemy import bindparam, func, select
 from dragoman.conf.again import key_of
 from dragoman.model.errors import UserError
 from dragoman.services.from_home import is_open
+from dragoman.services.jobs.ledger.database import Measurement
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.tables import Measurement
 from dragoman.services.jobs.options import OWNER, owned_words
-from dragoman.services.jobs.planning.estimate import expected_seconds
 from dragoman.services.jobs.planning.planner import Planner, RefusedPlanError
 from dragoman.services.jobs.planning.refusals import as_jobs
 from dragoman.services.jobs.scheduling.entries import Capacity
@@ -117,3 +116,28 @@ def check_room(plan: Mapping[str, Any], capacity: Capacity) -> None:
             f"cluster.workers={least}: needs {least * plan['cpus']:g} CPUs{gpus}; the cluster has {room.cpus:g} "
             f"CPUs and {room.gpus:g} GPUs in all. Ask for fewer workers, or join more nodes to it"
         )
+
+
+def expected_seconds(
+    plan: Mapping[str, Any], workers: int, measured: Sequence[Measurement], done: int = 0
+) -> float | None:
+    """Returns the seconds that a job takes with so many workers after `done` of its steps; None if nobody knows.
+
+    `measured` has the cluster's ended jobs, newest first. A training takes a step as long as the newest of its shape,
+    or as its operations take at the speed of the newest training of another; more workers share the work evenly. It
+    takes no longer than its time limit.
+    """
+    runs = [run for run in measured if run.verb == plan["verb"]]
+    alike = [run for run in runs if run.shape == plan["shape"]]
+    if plan.get("steps") is None:
+        return alike[0].training + alike[0].around if alike else None
+    steps = int(plan["steps"])
+    trained = [run for run in [*alike, *runs] if run.steps > 0 and run.training > 0 and run.flops > 0]
+    limit: float | None = plan.get("limit")  # seconds, by `train.max_minutes`
+    if not trained:
+        return limit
+    run = next((run for run in trained if run.shape == plan["shape"] and run.workers == workers), trained[0])
+    size = 1.0 if run.shape == plan["shape"] else float(plan["flops"]) / max(1, steps) / run.flops
+    step = run.training / run.steps * size * run.workers / workers
+    seconds = max(0, steps - done) * step + run.around
+    return min(seconds, limit) if limit else seconds

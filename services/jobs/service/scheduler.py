@@ -12,14 +12,14 @@ from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
 from dragoman.services.jobs.ledger.access import Access
+from dragoman.services.jobs.ledger.database import Attempt, Change, Job, Meta
 from dragoman.services.jobs.ledger.ledger import PASS, SHORT, ConflictError, Ledger
 from dragoman.services.jobs.ledger.statements import NEWEST
-from dragoman.services.jobs.ledger.tables import Attempt, Change, Job, Meta
 from dragoman.services.jobs.scheduling.decide import decide
 from dragoman.services.jobs.scheduling.entries import Capacity, Entry, Outcome, Rules, Start, Stop, Yield
 from dragoman.services.jobs.scheduling.room import Needs
 from dragoman.services.jobs.scheduling.shares import Usage
-from dragoman.services.jobs.service.progress import Footprint
+from dragoman.services.jobs.service.accounts import Footprint
 from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.states import ACTIVE, State
 

@@ -4,10 +4,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from dragoman.services.jobs.bodies import NAME, JobName, Owner, Strict, Tag, View
-from dragoman.services.jobs.ledger.access import OTHERS, Person
+from dragoman.services.jobs.bodies import NAME, JobName, Moment, Owner, Strict, Tag, View
+from dragoman.services.jobs.ledger.access import OTHERS, Person, Role
+from dragoman.services.jobs.ledger.database import Change
 from dragoman.services.jobs.ledger.ledger import Options as Columns
-from dragoman.services.jobs.ledger.tables import Change
 from dragoman.services.jobs.planning.refusals import LONGEST, MOST_WORDS
 from dragoman.services.jobs.scheduling.room import Node
 from dragoman.services.jobs.states import PRIORITIES, Priority
@@ -90,9 +90,6 @@ class AttemptView(View):
     cause: str | None
     code: int | None
     message: str
-    lost_seconds: float
-    lost_tokens: int
-    startup: float  # seconds until a training's first step; the whole attempt if it had none
 
 
 class ChangeView(View):
@@ -150,3 +147,55 @@ class StatusView(BaseModel):
     pass_seconds: float
     keys: bool
     children: dict[str, str] = {}
+
+
+class QuotaRequest(Strict):
+    """A new quota; null: unlimited."""
+
+    cpus: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
+    gpus: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
+    jobs: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None  # that run at once
+
+
+class QuotaView(BaseModel):
+    """The quota of the jobs of an owner together."""
+
+    owner: str
+    cpus: float | None
+    gpus: float | None
+    jobs: int | None
+
+
+class TokenRequest(Strict):
+    """A new token: its owner, a person or a team, its role, and its end, an age from now or a date; null: none."""
+
+    name: Owner
+    owner: Owner
+    role: Role
+    ends: Moment | None = None
+
+
+class TokenView(View):
+    """A token's name, owner and role; not the token."""
+
+    name: str
+    owner: str
+    role: str
+    created: float
+    expires: float | None  # null: it has no end
+    used: float | None  # the last request, to the minute
+    revoked: float | None
+
+
+class IssuedToken(BaseModel):
+    """A new token, which is shown only once."""
+
+    token: str
+
+
+class MeView(View):
+    """The user of the request."""
+
+    owner: str
+    role: Role
+    teams: list[str]  # as whom they may submit too

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dragoman.conf.endings import UNAVAILABLE, USER_MISTAKE
-from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.ledger.database import Job
 from dragoman.services.jobs.records import YIELDED
 from dragoman.services.jobs.states import State
 

@@ -24,8 +24,8 @@ from sqlalchemy.orm import Session
 from dragoman.model.durations import duration
 from dragoman.model.errors import UserError
 from dragoman.model.files import read_secret
+from dragoman.services.jobs.ledger.database import Change, Job, Meta, Notice
 from dragoman.services.jobs.ledger.ledger import SHORT, Ledger
-from dragoman.services.jobs.ledger.tables import Change, Job, Meta, Notice
 from dragoman.services.jobs.settings import WebhookConfig
 from dragoman.services.jobs.states import State
 from dragoman.services.repeating import Repeating

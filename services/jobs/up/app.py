@@ -6,14 +6,14 @@ from dragoman.services.http.answers import refusal
 from dragoman.services.http.connections import Clients
 from dragoman.services.http.documentation import documentation_routes
 from dragoman.services.http.middleware import INTERNAL, Guard
-from dragoman.services.jobs.http import jobs, people, status
+from dragoman.services.jobs.http import routes
 from dragoman.services.jobs.http.access_log import AccessLog
 from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.http.problems import add_handlers
 from dragoman.services.jobs.pages.routes import add_pages
 from dragoman.services.jobs.pages.site import PageContext
 from dragoman.services.jobs.service.metrics import LedgerMetrics
-from dragoman.services.telemetry.telemetry import UNMEASURED
+from dragoman.services.telemetry import UNMEASURED
 from dragoman.services.version import version
 
 
@@ -33,8 +33,8 @@ def create_app(parts: ServiceParts) -> AccessLog:
     parts.observer.look()  # counts what happens from now on
     state = LedgerMetrics(parts.ledger, parts.access, parts.loop.resources, parts.home)
     parts.metrics.telemetry.registry.register(state)
-    for resource in (status, jobs, people):
-        app.include_router(resource.router)
+    app.include_router(routes.state_router)
+    app.include_router(routes.router)
     app.state.pages = PageContext(parts)
     add_pages(app)
     app.add_middleware(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from dragoman.conf import compose
-from dragoman.services.jobs.up.settings import UpRoot
+from dragoman.services.jobs.settings import UpRoot
 
 
 def main(argv: Sequence[str]) -> int:

@@ -10,7 +10,7 @@ from sqlalchemy import make_url
 from dragoman.model.errors import UserError
 from dragoman.model.files import read_secret
 from dragoman.services.jobs.ledger.access import FROM_FILE, ROLES, Access
-from dragoman.services.jobs.up.settings import UpRoot
+from dragoman.services.jobs.settings import UpRoot
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 

@@ -21,8 +21,8 @@ from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.files import atomic_write, exclusive, read_secret
 from dragoman.model.storage.places import is_loopback
 from dragoman.services.http.listening import bind
-from dragoman.services.jobs.executors.base import Executor
-from dragoman.services.jobs.executors.ray import Head, RayExecutor
+from dragoman.services.jobs.executor import Executor, Head, RayExecutor
+from dragoman.services.jobs.http.guard import Proxy
 from dragoman.services.jobs.http.listening import serving
 from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.ledger.access import Access
@@ -33,19 +33,16 @@ from dragoman.services.jobs.service.intake import Intake
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.metrics import Metrics
 from dragoman.services.jobs.service.outbox import Outbox
-from dragoman.services.jobs.service.sign_in import Proxy
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.service.webhook import Webhook, read_key
-from dragoman.services.jobs.settings import ServiceConfig
+from dragoman.services.jobs.settings import ServiceConfig, UpRoot
 from dragoman.services.jobs.up import subprocesses
 from dragoman.services.jobs.up.app import create_app
 from dragoman.services.jobs.up.children import Child, Children, answers, end_left_behind
 from dragoman.services.jobs.up.mlflow import ADMIN, FILES, keep_admitting, logins, server_variables
 from dragoman.services.jobs.up.secret_files import close_to_others, enter_tokens, secrets_of
-from dragoman.services.jobs.up.settings import UpRoot
 from dragoman.services.repeating import SteadyClock
 from dragoman.services.store.database import answering
-from dragoman.services.telemetry.telemetry import Telemetry
 
 READY = 120.0  # seconds after which a missing answer is reported
 logger = logging.getLogger(__name__)
@@ -121,10 +118,9 @@ def _serve(
     loop = Loop(ledger, access, executor, Intake(ledger, planner, config.address or "here", tracking), config, home)
     if "ray" in expected:
         loop.rest = partial(children.rest, "Ray")
-    telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-jobs", config.traces)))
     url = config.url or address
     who = {"url": url, "proxy": _proxy(config, access), "children": partial(children.states, expected)}
-    parts = ServiceParts(ledger, access, loop, config, home, keys, Metrics(telemetry), **neighbours, **who)  # type: ignore[arg-type]
+    parts = ServiceParts(ledger, access, loop, config, home, keys, Metrics(), **neighbours, **who)  # type: ignore[arg-type]
     _run(parts, listening, where, signalled)
 
 

@@ -11,11 +11,10 @@ from typing import Any
 import psutil
 
 from dragoman.model.errors import ServiceError, UserError
-from dragoman.services.jobs.executors.base import Observation, Start
+from dragoman.services.jobs.executor import Observation, Start
 from dragoman.services.jobs.ledger.access import Access
-from dragoman.services.jobs.ledger.database import Database
+from dragoman.services.jobs.ledger.database import Database, Job
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.records import Request, attempt_of
 from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.scheduling.room import Node

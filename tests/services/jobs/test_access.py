@@ -1,7 +1,6 @@
 """Tokens and quotas: over REST for every role, and by the verbs of the command line."""
 
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -9,12 +8,11 @@ import pytest
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.client.admin import quota, token
 from dragoman.services.jobs.client.client import JobClient
-from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.ledger.access import Access, Person
-from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.ledger.database import Job
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.schemas import ChangeView
+from dragoman.services.jobs.settings import JobsConfig
 from dragoman.services.jobs.states import State
 from tests.services.jobs.at_work import LOCAL, client
 from tests.services.jobs.processes import bring, words
@@ -126,12 +124,6 @@ def test_quotas_are_set_and_listed_and_others_are_nobodys_business(
         assert [one["owner"] for one in http.get("/v1/quotas").json()] == ["anna"]
 
 
-def lose(ledger: Ledger, owner: str, tokens: int) -> str:
-    found = bring(ledger, ledger.submit(owner, "train", words(Path("/x"), owner, 3)), State.RUNNING)
-    lost: dict[str, Any] = {"lost_seconds": 3.0, "lost_tokens": tokens, "startup": 40.0}
-    return ledger.end(found, State.WAITING, "lost", "vanished", "gone", **lost).id
-
-
 def test_a_token_ends_and_its_owner_may_be_a_team(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     access = loop.scheduler.access
     with pytest.raises(UserError, match="without an end first"):
@@ -158,8 +150,8 @@ def test_a_token_ends_and_its_owner_may_be_a_team(loop: Loop, monkeypatch: pytes
 def test_whoever_may_not_see_an_owners_jobs_sees_the_owners_name_nowhere(loop: Loop) -> None:
     """On every route and page: the owner who holds the cluster is `bertold`, the admin who stopped a job `zelda`."""
     ledger, access = loop.ledger, loop.scheduler.access
-    lose(ledger, "bertold", 500)
-    held = lose(ledger, "bertold", 10)
+    running = bring(ledger, ledger.submit("bertold", "train", words(Path("/x"), "bertold", 3)), State.RUNNING)
+    held = ledger.end(running, State.WAITING, "lost", "vanished", "gone").id
     bring(ledger, ledger.job(held), State.RUNNING, 2)
     with ledger.database.write() as session:  # as a plan would: it holds the whole cluster
         session.get_one(Job, ledger.job(held).seq).cpus = 1.0

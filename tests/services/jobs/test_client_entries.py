@@ -5,7 +5,7 @@ import pytest
 from dragoman.conf import compose
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.client import entries
-from dragoman.services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.settings import JobsConfig
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,11 @@ from dragoman.model.runs.spool import pending
 from dragoman.model.untrusted import read_object
 from dragoman.services.commands.inspect import read_run
 from dragoman.services.commands.runs import run_folders
-from dragoman.services.jobs.executors.base import Start
-from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.executor import Start
+from dragoman.services.jobs.ledger.database import Job
 from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.service.accounts import Progress, progress
 from dragoman.services.jobs.service.loop import Loop
-from dragoman.services.jobs.service.progress import Progress, progress
 from dragoman.services.jobs.states import ENDED, State
 from tests.services.jobs.at_work import client
 from tests.services.jobs.processes import bring, make_loop
@@ -226,7 +226,7 @@ def test_a_damaged_line_is_named_and_the_rest_of_the_journal_counts(tmp_path: Pa
     (tmp_path / "checkpoints" / "step-00000010").mkdir(parents=True)
     for strange in ("step-²", "step-" + "9" * 200, "step-", "step--1"):
         (tmp_path / "checkpoints" / strange).mkdir()
-    assert progress(str(tmp_path)) == Progress(20, 10, 10.0, 5.0, 90, 5.0, "its steps.jsonl line 12 is damaged")
+    assert progress(str(tmp_path)) == Progress(20, 10, 10.0, 5.0, "its steps.jsonl line 12 is damaged")
 
 
 def test_of_a_gigabyte_only_the_end_is_read_and_little_is_kept(tmp_path: Path) -> None:

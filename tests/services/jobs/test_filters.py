@@ -10,11 +10,11 @@ import pytest
 from dragoman.conf import showing
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.client import verbs
-from dragoman.services.jobs.filters import FILTERS
 from dragoman.services.jobs.ledger.filters import SORT_KEYS, JobQuery, moment_of
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.states import PRIORITIES, State
+from dragoman.services.jobs.views import FILTERS
 from tests.services.jobs.processes import words
 
 # Starlette's client would rather have the next httpx.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.services.jobs.service.progress import Footprint, footprint
+from dragoman.services.jobs.service.accounts import Footprint, footprint
 
 
 def journal(run: Path, *lines: object, at: float = 1000.0) -> None:
@@ -18,7 +18,7 @@ def journal(run: Path, *lines: object, at: float = 1000.0) -> None:
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.services.jobs.service.progress.time.time", lambda: 1010.0)
+    monkeypatch.setattr("dragoman.services.jobs.service.accounts.time.time", lambda: 1010.0)
 
 
 def test_the_first_step_began_as_long_ago_as_the_attempt_has_trained(tmp_path: Path) -> None:

@@ -15,11 +15,10 @@ from sqlalchemy.orm import Mapped
 
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.services.jobs import views
-from dragoman.services.jobs.executors.ray import Head, RayExecutor
+from dragoman.services.jobs.executor import Head, RayExecutor
 from dragoman.services.jobs.ledger import tables
-from dragoman.services.jobs.ledger.database import Database
+from dragoman.services.jobs.ledger.database import Database, Measurement
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.tables import Measurement
 from dragoman.services.jobs.planning.plan import make_plan
 from dragoman.services.jobs.scheduling.decide import decide
 from dragoman.services.jobs.scheduling.entries import Capacity

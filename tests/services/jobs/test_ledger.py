@@ -16,9 +16,8 @@ from sqlalchemy.orm.exc import DetachedInstanceError
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.ledger import statements
 from dragoman.services.jobs.ledger.access import Access, Person
-from dragoman.services.jobs.ledger.database import Database
+from dragoman.services.jobs.ledger.database import Base, Change, Database, Job, Token
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, TooManyError, UnknownJobError
-from dragoman.services.jobs.ledger.tables import Base, Change, Job, Token
 from dragoman.services.jobs.states import ENDED, MOVES, State
 from dragoman.services.store.database import Turns
 from tests.services.jobs.processes import bring

@@ -1,25 +1,18 @@
-"""What /metrics of the job service says after jobs have run as real processes, and the trace that they belong to."""
+"""What /metrics of the job service says after jobs have run as real processes."""
 
 import httpx
 import pytest
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client.parser import text_string_to_metric_families
 
-from dragoman.services.jobs.executors.base import Start
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.tables import Attempt
-from dragoman.services.jobs.service.attempts import describe_attempt
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.metrics import Metrics, Observer
 from dragoman.services.jobs.states import State
-from dragoman.services.telemetry.telemetry import Telemetry
-from dragoman.services.telemetry.traceparent import parse
 from tests.services.jobs.at_work import client
 from tests.services.jobs.processes import bring, words
 
 # Starlette's client would rather have the next httpx.
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
-PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 def samples(http: httpx.Client) -> dict[str, dict[frozenset[tuple[str, str]], float]]:
@@ -37,11 +30,11 @@ def of(**labels: str) -> frozenset[tuple[str, str]]:
     return frozenset(labels.items())
 
 
-def finish(ledger: Ledger, name: str, workers: int, cause: str, state: State, tokens: int = 0) -> None:
+def finish(ledger: Ledger, name: str, workers: int, cause: str, state: State) -> None:
     """An attempt of a waiting job, begun, running and ended."""
     bring(ledger, ledger.job(name), State.RUNNING, workers)
     outcome = {State.SUCCEEDED: "succeeded", State.WAITING: "yielded"}.get(state, "failed")
-    ledger.end(ledger.job(name), state, outcome, cause, "as told", lost_tokens=tokens)
+    ledger.end(ledger.job(name), state, outcome, cause, "as told")
 
 
 def test_every_metric_says_what_happened(loop: Loop) -> None:
@@ -52,7 +45,7 @@ def test_every_metric_says_what_happened(loop: Loop) -> None:
         http.post("/v1/jobs", json={"verb": "train", "overrides": words(loop.home, "b", 3), "priority": "high"})
         loop._take()
         http.put("/v1/quotas/anna", json={"cpus": 4})
-        finish(loop.ledger, job["id"], 1, "preemption", State.WAITING, tokens=70)
+        finish(loop.ledger, job["id"], 1, "preemption", State.WAITING)
         loop.scheduler.took(0.02)
         bring(loop.ledger, loop.ledger.job(job["id"]), State.RUNNING)
         found = samples(http)
@@ -63,7 +56,6 @@ def test_every_metric_says_what_happened(loop: Loop) -> None:
     assert found["dragoman_scheduler_pass_seconds_count"][of()] == 1
     assert found["dragoman_attempts_total"][of(cause="preemption")] == 1
     assert found["dragoman_recovery_seconds_count"][of(cause="preemption")] == 1
-    assert found["dragoman_lost_tokens_total"][of(cause="preemption")] == 70
     assert found["dragoman_quota_used"][of(owner="anna", resource="cpu")] == 1
     assert found["dragoman_quota_used"][of(owner="anna", resource="gpu")] == 0
     assert found["dragoman_quota_limit"] == {of(owner="anna", resource="cpu"): 4}
@@ -97,47 +89,3 @@ def test_an_event_is_told_once_and_none_of_those_before_the_start(loop: Loop) ->
     assert value("dragoman_attempts_total", {"cause": "exit 1"}) == 1
     assert value("dragoman_attempts_total", {"cause": "removed"}) == 1
     assert value("dragoman_job_wait_seconds_count") == 2
-
-
-@pytest.mark.parametrize("collected", [True, False], ids=["with a collector", "without"])
-def test_a_trace_goes_from_the_submission_to_the_attempts(loop: Loop, collected: bool) -> None:
-    spans = InMemorySpanExporter()
-    telemetry = Telemetry("dragoman-jobs", exporter=spans if collected else None)
-    handed_over: list[Start] = []
-    loop.executor.submit = handed_over.append  # type: ignore[method-assign]
-    with client(loop, metrics=Metrics(telemetry)) as http:
-        body = {"verb": "train", "overrides": words(loop.home, "a", 3)}
-        job = http.post("/v1/jobs", json=body, headers={"traceparent": PARENT}).json()
-        loop._take()
-        finish(loop.ledger, job["id"], 1, "preemption", State.WAITING)
-        bring(loop.ledger, loop.ledger.job(job["id"]), State.STARTING)
-        second = describe_attempt(loop.ledger.job(job["id"]))
-        http.get("/metrics")
-    telemetry.close()
-    kept = parse(loop.ledger.job(job["id"]).trace)
-    place = parse(second.trace)
-    assert kept and place and kept.trace == place.trace == "4bf92f3577b34da6a3ce929d0e0e4736"
-    if not collected:
-        assert str(kept) == PARENT
-        return
-    submit, attempt = [one for one in spans.get_finished_spans() if one.name in ("POST /v1/jobs", "attempt")]
-    assert submit.context and attempt.context and attempt.parent
-    assert attempt.parent.span_id == submit.context.span_id == int(kept.span, 16)
-    first = kept.child(f"{job['id']}-a1")
-    assert f"{attempt.context.span_id:016x}" == first.span != place.span
-    assert attempt.attributes and attempt.attributes["cause"] == "preemption"
-    with loop.ledger.database.read() as session:
-        row = session.get(Attempt, (job["id"], 1))
-        assert row and attempt.end_time == round((row.ended or 0) * 1e9)
-
-
-def test_without_a_trace_nothing_is_handed_on(loop: Loop) -> None:
-    with client(loop) as http:
-        job = http.post(
-            "/v1/jobs",
-            json={"verb": "train", "overrides": words(loop.home, "a", 3)},
-            headers={"traceparent": "00-nonsense"},
-        ).json()
-    loop._take()
-    assert loop.ledger.job(job["id"]).trace is None
-    assert describe_attempt(loop.ledger.job(job["id"])).trace == ""

@@ -5,8 +5,8 @@ import pytest
 from fastapi import Request
 
 from dragoman.model.errors import UserError
+from dragoman.services.jobs.http.guard import Proxy
 from dragoman.services.jobs.service.loop import Loop
-from dragoman.services.jobs.service.sign_in import Proxy
 from dragoman.services.jobs.settings import ProxyConfig
 from tests.services.jobs.at_work import application, csrf
 from tests.services.jobs.processes import words

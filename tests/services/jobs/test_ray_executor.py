@@ -22,8 +22,7 @@ from dragoman.model import landlock
 from dragoman.model.confinement import RAY_FOLDER
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.ports import free_ports
-from dragoman.services.jobs.executors.base import Start
-from dragoman.services.jobs.executors.ray import Head, RayExecutor
+from dragoman.services.jobs.executor import Head, RayExecutor, Start
 from dragoman.services.jobs.scheduling.room import Node
 from tests.pipelines.processes import finish, start_verb, steps
 from tests.pipelines.test_train import SETTINGS

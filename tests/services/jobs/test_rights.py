@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.services.jobs.ledger.access import Access, Person
-from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.ledger.database import Job
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.states import State
 from tests.services.jobs.processes import bring

@@ -9,8 +9,8 @@ from dragoman.model.errors import UserError
 from dragoman.model.files import read_secret
 from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.settings import UpRoot
 from dragoman.services.jobs.up.secret_files import enter_tokens, secrets_of
-from dragoman.services.jobs.up.settings import UpRoot
 from dragoman.services.jobs.up.subprocesses import choose_places, endpoint, environment
 
 

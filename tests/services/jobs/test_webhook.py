@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import select
 
 from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger.database import Job, Notice
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.tables import Job, Notice
 from dragoman.services.jobs.service.webhook import CHECK_EVERY, PAUSES, Webhook, read_key, signature
 from dragoman.services.jobs.settings import WebhookConfig
 from dragoman.services.jobs.states import State

@@ -214,29 +214,20 @@
     if (!drawing) return;
     const chart = drawing.closest(".chart"), box = drawing.getBoundingClientRect();
     const at = Math.min(1000, Math.max(0, ((event.clientX - box.left) / box.width) * 1000));
-    const { low, high, first, end, clock } = chart.dataset;
+    const { low, high, first, end } = chart.dataset;
     let cursor = $(".cursor", drawing);
     if (!cursor) { cursor = document.createElementNS(NAMESPACE, "path"); cursor.setAttribute("class", "cursor"); drawing.append(cursor); }
     cursor.setAttribute("d", `M${at.toFixed(1)} 0V1000`);
-    const values = [...drawing.querySelectorAll(".line")].map((line) => {
-      let best = null;
-      for (const { points } of line.children) {
-        const last = points.numberOfItems - 1;
-        if (at < points.getItem(0).x - 5 || at > points.getItem(last).x + 5) continue;  // nothing was measured then
-        for (let i = 0; i <= last; i++) {
-          const point = points.getItem(i);
-          if (best === null || Math.abs(point.x - at) < Math.abs(best.x - at)) best = point;
-        }
-      }
-      return best ? (Number(high) - (best.y / 1000) * (high - low)).toPrecision(4) : "–";
-    });
-    const labels = chart.querySelectorAll("figcaption b, .legend b");
-    labels.forEach((one, index) => {
-      if (one.dataset.last === undefined) one.dataset.last = one.textContent;
-      const x = Number(first) + (at / 1000) * (end - first);
-      const step = clock === undefined ? Math.round(x).toLocaleString("en") : new Date((x + Number(clock)) * 1000).toISOString().slice(11, 19);
-      one.textContent = chart.querySelector(".legend") ? values[index] : `${values[index]} at ${step}`;
-    });
+    const { points } = $("polyline", drawing), label = $("figcaption b", chart);
+    let best = points.getItem(0);
+    for (let i = 1; i < points.numberOfItems; i++) {
+      const point = points.getItem(i);
+      if (Math.abs(point.x - at) < Math.abs(best.x - at)) best = point;
+    }
+    if (label.dataset.last === undefined) label.dataset.last = label.textContent;
+    const value = (Number(high) - (best.y / 1000) * (high - low)).toPrecision(4);
+    const step = Math.round(Number(first) + (at / 1000) * (end - first)).toLocaleString("en");
+    label.textContent = `${value} at ${step}`;
   });
   const forget = (drawing) => {
     $(".cursor", drawing).remove();

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.ledger.database import Job
 from dragoman.services.jobs.states import State
 from tests.services.jobs.pages.world import LONG, RIGHT_TO_LEFT, World
 

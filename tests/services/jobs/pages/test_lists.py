@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.ledger.database import Job
 from dragoman.services.jobs.states import State
 from tests.services.jobs.at_work import csrf
 from tests.services.jobs.pages.test_pages import names

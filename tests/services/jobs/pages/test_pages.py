@@ -12,7 +12,7 @@ from sqlalchemy import insert
 
 from dragoman.conf import compose
 from dragoman.services.jobs.client import table
-from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.ledger.database import Job
 from dragoman.services.jobs.pages.sessions import COOKIE
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.states import State

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.ledger.database import Job
 from dragoman.services.jobs.planning.planner import Planner
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.service.loop import Loop
@@ -123,8 +123,7 @@ class World:
         if state == State.SUCCEEDED:
             job = self.ledger.end(job, state, "succeeded", "end", "succeeded", 0)
         elif state in (State.FAILED, State.LOST):
-            lost = {"lost_seconds": 42.0, "lost_tokens": 123_456}
-            job = self.ledger.end(job, state, str(state), "exit", "ValueError: it broke", 1, **lost)
+            job = self.ledger.end(job, state, str(state), "exit", "ValueError: it broke", 1)
         return job
 
     def write(self, job: Job, text: str) -> None:

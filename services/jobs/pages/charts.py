@@ -6,7 +6,6 @@ readable on a phone. Nothing has an inline style: the content security policy fo
 
 import math
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,12 +15,11 @@ from typing import Any
 from dragoman.model.runs import paths
 from dragoman.model.runs.lines import JournalReader
 from dragoman.model.untrusted import finite
+from dragoman.services.jobs.pages.formats import number, short
 from dragoman.services.jobs.service.curves import POINTS, run_of, thinned
-from dragoman.services.jobs.service.words import hour, number, short
 
 KEPT = 64  # journals kept in memory
 EDGE = 1000.0  # the drawing's own width and height
-BRIEF = 600.0  # seconds: times below shorter drawings have their seconds
 CURVES = {  # key of steps.jsonl -> title
     "loss": "Training loss, nats per token",
     "valid_loss": "Validation loss, nats per token",
@@ -30,7 +28,6 @@ CURVES = {  # key of steps.jsonl -> title
     "norm": "Gradient norm",
 }
 Points = Sequence[tuple[float, float]]
-Curves = Mapping[str, Sequence[Points]]  # name -> the pieces of a curve between the times without a measurement
 
 
 @dataclass
@@ -69,7 +66,7 @@ class Journal:
 
 
 class Journals:
-    """Reads the journals; each look reads only what was added."""
+    """Reads the journals; each time only what was added."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[Path, tuple[JournalReader, Journal]] = OrderedDict()
@@ -97,22 +94,12 @@ class Journals:
 
 
 @dataclass(frozen=True)
-class Line:
-    """A curve of a chart: the SVG's points of each of its pieces."""
-
-    name: str
-    pieces: list[str]
-    last: str
-    colour: int  # one of the style sheet's eight
-
-
-@dataclass(frozen=True)
 class Chart:
     """The values that the template draws."""
 
-    key: str
     title: str
-    lines: list[Line]
+    points: str  # of the SVG's line
+    last: str  # value
     ticks_y: list[str]  # from top to bottom, evenly spaced
     ticks_x: list[str]
     low: float
@@ -120,68 +107,45 @@ class Chart:
     first: float
     end: float
     caption: str
-    clock: int | None = None  # the horizontal axis is time: seconds that local time is ahead of UTC
 
 
-def charts(journals: Mapping[str, Journal]) -> list[Chart]:
-    """Returns a chart for each of CURVES of which any run has at least two points."""
-    drawn = []
-    for key, title in CURVES.items():
-        lines = {name: [points] for name, journal in journals.items() if (points := journal.points.get(key))}
-        if any(len(points) > 1 for (points,) in lines.values()):
-            drawn.append(_chart(key, title, lines))
-    return drawn
+def charts(journal: Journal) -> list[Chart]:
+    """Returns a chart for each of CURVES of which the run has at least two points."""
+    curves = {title: journal.points.get(key, []) for key, title in CURVES.items()}
+    return [_chart(title, points) for title, points in curves.items() if len(points) > 1]
 
 
-def _chart(key: str, title: str, lines: Curves, timed: bool = False) -> Chart:
-    """Draws curves over steps or, from zero on, over time in seconds since 1970."""
-    points = [point for pieces in lines.values() for piece in pieces for point in piece]
-    low, high, ticks = round_bounds(min(y for _, y in points) if not timed else 0.0, max(y for _, y in points))
-    first, end = min(x for x, _ in points), max(x for x, _ in points)
-    drawn = [
-        Line(name, [_place(piece, first, end, low, high) for piece in pieces], number(pieces[-1][-1][1]), index % 8)
-        for index, (name, pieces) in enumerate(lines.items())
-    ]
-    said = "; ".join(f"{name}: {number(line[0][0][1])} to {number(line[-1][-1][1])}" for name, line in lines.items())
-    parts = label_parts(end - first, timed)
-    places = [first + (end - first) * part / parts for part in range(parts + 1)]
-    labels = [hour(place) if timed else _step(place) for place in places]
+def _chart(title: str, points: Points) -> Chart:
+    """Draws a curve over steps."""
+    low, high, ticks = round_bounds(min(y for _, y in points), max(y for _, y in points))
+    first, end = points[0][0], points[-1][0]
+    wide = end - first
+    parts = next(parts for parts in (4, 3, 2, 1) if wide % parts == 0) if wide < 12 else 4  # only whole steps
+    labels = [_step(first + wide * part / parts) for part in range(parts + 1)]
+    drawn = (f"{(x - first) / wide * EDGE:.1f},{(high - y) / (high - low) * EDGE:.1f}" for x, y in thinned(points))
+    last = number(points[-1][1])
     return Chart(
-        key=key,
         title=title,
-        lines=drawn,
+        points=" ".join(drawn),
+        last=last,
         ticks_y=[number(tick) for tick in ticks[::-1]],
-        ticks_x=[label[:5] for label in labels] if timed and end - first > BRIEF else labels,  # without seconds
+        ticks_x=labels,
         low=low,
         high=high,
         first=first,
         end=end,
-        caption=f"{title}, {'' if timed else 'steps '}{labels[0]} to {labels[-1]}: {said}",
-        clock=time.localtime(end).tm_gmtoff if timed else None,
+        caption=f"{title}, steps {labels[0]} to {labels[-1]}: {number(points[0][1])} to {last}",
     )
 
 
-def label_parts(wide: float, timed: bool = False) -> int:
-    """Returns how many parts the labels below a drawing divide it into: few long labels, and only whole steps."""
-    if timed:
-        return 4 if wide > BRIEF else 2
-    return next(parts for parts in (4, 3, 2, 1) if wide % parts == 0) if wide < 12 else 4
-
-
-def _step(place: float) -> str:
-    return short(place) if place >= 10_000 else f"{round(place):,}"
+def _step(step: float) -> str:
+    return short(step) if step >= 10_000 else f"{round(step):,}"
 
 
 def mean_pairs(points: Points) -> Points:
-    """Returns the mean of every two neighbours, at the second one's place."""
+    """Returns the mean of every two neighbours, at the second one's step."""
     pairs = zip(points[::2], points[1::2], strict=False)
     return [*((step, (before + value) / 2) for (_, before), (step, value) in pairs), *points[len(points) // 2 * 2 :]]
-
-
-def _place(points: Points, first: float, end: float, low: float, high: float) -> str:
-    wide, tall = (end - first) or 1.0, (high - low) or 1.0
-    drawn = [f"{(x - first) / wide * EDGE:.1f},{(high - y) / tall * EDGE:.1f}" for x, y in thinned(points)]
-    return " ".join(drawn if len(drawn) > 1 else drawn * 2)  # a lone point is a dot
 
 
 def round_bounds(low: float, high: float) -> tuple[float, float, list[float]]:
@@ -195,13 +159,3 @@ def round_bounds(low: float, high: float) -> tuple[float, float, list[float]]:
     count = round((top - bottom) / step)
     ticks = [bottom + index * step for index in range(count + 1)]
     return bottom, top, [0.0 if abs(tick) < step / 1e6 else tick for tick in ticks]
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A segment of a bar, 0 to EDGE. `look`: an outcome, or one of the style sheet's eight colours."""
-
-    start: float
-    width: float
-    look: str | int
-    label: str = ""

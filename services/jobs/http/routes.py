@@ -1,14 +1,14 @@
-"""The routes of submissions and jobs: plans, jobs, their logs, streams of changes."""
+"""The routes of the REST interface: jobs, their logs and changes; people; the service's own state."""
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from dragoman.services.jobs.bodies import JobName
 from dragoman.services.jobs.http import streams
-from dragoman.services.jobs.http.parts import Here, Id, Submitter, Viewer
+from dragoman.services.jobs.http.parts import Admin, Here, Id, Name, Scraper, Submitter, Viewer
 from dragoman.services.jobs.http.problems import PROBLEMS
 from dragoman.services.jobs.http.streams import event_stream, place_in
 from dragoman.services.jobs.ledger.filters import ListQuery
@@ -17,10 +17,11 @@ from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.curves import read_curves, released, run_of
 from dragoman.services.jobs.states import PRIORITIES
 from dragoman.services.jobs.views import Job, JobHistory, columns, job_view
-from dragoman.services.telemetry.telemetry import current
-from dragoman.services.telemetry.traceparent import parse
+from dragoman.services.telemetry import FORMAT
+from dragoman.services.version import version
 
 router = APIRouter(prefix="/v1", responses=PROBLEMS)
+state_router = APIRouter()
 
 
 @router.post("/plans")
@@ -29,20 +30,11 @@ def plan(here: Here, person: Submitter, body: schemas.PlanRequest) -> dict[str, 
     return here.operations.plan(person, body)
 
 
-async def _trace(request: Request) -> str | None:
-    """Returns the trace that a submission belongs to, which is kept for its attempts; None: it has none."""
-    place = current() or parse(request.headers.get("traceparent"))
-    return str(place) if place else None
-
-
-Trace = Annotated[str | None, Depends(_trace)]
-
-
 # The most frequent requests use one thread; FastAPI takes another for the answer of a plain function.
 @router.post("/jobs", status_code=201)
-async def submit(here: Here, person: Submitter, body: schemas.Submission, trace: Trace) -> Job:
-    """Creates a job; it is planned, then it waits. The header `traceparent` is kept for its attempts."""
-    return job_view(await run_in_threadpool(here.operations.submit, person, body, trace))
+async def submit(here: Here, person: Submitter, body: schemas.Submission) -> Job:
+    """Creates a job; it is planned, then it waits."""
+    return job_view(await run_in_threadpool(here.operations.submit, person, body))
 
 
 @router.get("/jobs")
@@ -158,3 +150,72 @@ def log_stream(
     job = here.operations.job(person, id).id
     start = place_in(request.headers.get("last-event-id", "")) or (attempt, 0)
     return event_stream(streams.logs(here.ledger, here.home, job, start), here.access, person)
+
+
+@router.get("/me")
+def me(here: Here, person: Viewer) -> schemas.MeView:
+    """Returns who asks, and their role."""
+    return schemas.MeView(owner=person.owner, role=person.role, teams=sorted(person.teams))
+
+
+@router.get("/tokens")
+def tokens(here: Here, person: Viewer) -> list[schemas.TokenView]:
+    """Returns names, owners, roles and ends of tokens, never the tokens themselves; who is no admin sees their own."""
+    owners = () if person.may("admin") else person.owners
+    return [schemas.TokenView.model_validate(token) for token in here.access.tokens(*owners)]
+
+
+@router.post("/tokens", status_code=201)
+def issue(here: Here, person: Admin, body: schemas.TokenRequest) -> schemas.IssuedToken:
+    """Issues a new token, which is shown only once."""
+    return schemas.IssuedToken(token=here.access.issue(body.name, body.owner, body.role, person.owner, body.ends))
+
+
+@router.post("/tokens/{name}/rotate")
+def rotate(here: Here, person: Admin, name: Name) -> schemas.IssuedToken:
+    """Replaces a token by a new one, which is shown only once."""
+    return schemas.IssuedToken(token=here.access.rotate(name, person.owner))
+
+
+@router.delete("/tokens/{name}", status_code=204)
+def revoke(here: Here, person: Admin, name: Name) -> None:
+    """Revokes a token."""
+    here.access.revoke(name, person.owner)
+
+
+@router.get("/quotas")
+def all_quotas(here: Here, person: Viewer) -> list[schemas.QuotaView]:
+    """Returns the quotas of owners; who is no admin sees their own."""
+    quotas = sorted((owner, row) for owner, row in here.access.quotas().items() if person.sees(owner))
+    return [schemas.QuotaView(owner=owner, **quota._asdict()) for owner, quota in quotas]
+
+
+@router.put("/quotas/{owner}", status_code=204)
+def set_quota(here: Here, person: Admin, owner: Name, body: schemas.QuotaRequest) -> None:
+    """Sets an owner's quota for all jobs together."""
+    here.access.set_quota(owner, body.cpus, body.gpus, person.owner, body.jobs)
+
+
+@state_router.get("/status", responses={503: PROBLEMS[503]})
+def status(here: Here) -> schemas.StatusView:
+    """Returns the service's health; needs no token and names nobody."""
+    loop, trouble = here.loop, here.health.trouble()
+    # a line of a log may name somebody
+    children = {name: state.partition(":")[0] if here.guard.keys else state for name, state in here.children().items()}
+    return schemas.StatusView(
+        children=children,
+        status="degraded" if trouble else "ok",
+        trouble=trouble,
+        version=version(),
+        counts=here.ledger.counts(),
+        nodes=list(loop.capacity.nodes) if loop.capacity else [],
+        keys=here.guard.keys,
+        pass_seconds=loop.scheduler.seconds,
+    )
+
+
+@state_router.get("/metrics", include_in_schema=False)
+def metrics(here: Here, person: Scraper) -> Response:
+    """Returns metrics for Prometheus, whose token has the role `metrics`; others see no owner but themselves."""
+    here.observer.look()
+    return Response(here.metrics.telemetry.text(person.sees), headers={"Content-Type": FORMAT})

@@ -20,11 +20,6 @@ def when(at: float | None) -> str:
     return "–" if at is None else clock(at)
 
 
-def hour(at: float) -> str:
-    """Returns the time of the day with its seconds, in the service's local time."""
-    return time.strftime("%H:%M:%S", time.localtime(at))
-
-
 def iso(at: float | None) -> str:
     """Returns a time as the attribute of a <time>, in UTC."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at)) if at is not None else ""

@@ -1,19 +1,21 @@
-"""The HTTP metrics by OpenTelemetry's conventions, as plain numbers that a scrape reads.
+"""One service's metrics, which Prometheus fetches from /metrics; those of HTTP have OpenTelemetry's names."""
 
-| | |
-| http_server_request_duration_seconds | by scheme, method, protocol version, route, status and kind of error
-| http_server_active_requests          | by scheme and method
-"""
-
+import shutil
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http import HTTPMethod
+from pathlib import Path
+from typing import Any
 
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+FORMAT = "text/plain; version=0.0.4; charset=utf-8"  # of Prometheus' text format
+# FastAPI measures nothing itself: the middleware around all routes does (services/http/middleware.py).
+UNMEASURED: dict[str, Any] = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 BOUNDS = (*map(str, SECONDS), "+Inf")
 METHODS = frozenset(HTTPMethod)
@@ -67,3 +69,46 @@ class HttpMetrics(Collector):
             labels = [method, scheme, version, route, str(status or ""), error]
             durations.add_metric(labels, buckets, counts[-1])
         yield durations
+
+
+class Telemetry:
+    """The metrics of a service."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self.http = HttpMetrics()
+        self.registry.register(self.http)
+
+    def text(self, sees: Callable[[str], bool] | None = None) -> bytes:
+        """Returns all metrics in Prometheus' FORMAT, without samples of owners that `sees` refuses."""
+        return generate_latest(self.registry if sees is None else _Seen(self.registry, sees))
+
+
+class _Seen(CollectorRegistry):
+    """A registry without the samples that are labelled with a hidden owner."""
+
+    def __init__(self, registry: CollectorRegistry, sees: Callable[[str], bool]) -> None:
+        super().__init__()
+        self.registry, self.sees = registry, sees
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self.registry.collect():
+            metric.samples = [
+                sample for sample in metric.samples if "owner" not in sample.labels or self.sees(sample.labels["owner"])
+            ]
+            yield metric
+
+
+def disks(folders: Mapping[str, Path]) -> Iterable[Metric]:
+    """Yields the metrics of these folders' file systems by our names; a missing folder counts as its parent."""
+    free = GaugeMetricFamily("dragoman_disk_free_bytes", "Free on the file system of a folder", labels=["folder"])
+    size = GaugeMetricFamily("dragoman_disk_size_bytes", "Size of the file system of a folder", labels=["folder"])
+    for name, folder in folders.items():
+        place = next((path for path in (folder.absolute(), *folder.absolute().parents) if path.exists()), None)
+        if place is not None:
+            usage = shutil.disk_usage(place)
+            free.add_metric([name], usage.free)
+            size.add_metric([name], usage.total)
+    yield free
+    yield size
