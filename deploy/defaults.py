@@ -18,7 +18,7 @@ from dragoman.pipelines.unpack import UnpackRoot
 from dragoman.services.commands.export import ExportConfig
 from dragoman.services.commands.inspect import InspectConfig
 from dragoman.services.commands.keys import KeysConfig
-from dragoman.services.commands.query_settings import QueryConfig
+from dragoman.services.commands.query import QueryConfig
 from dragoman.services.commands.runs import RunsRoot
 from dragoman.services.entries import COMMANDS
 from dragoman.services.jobs.settings import UpRoot

@@ -4,10 +4,45 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from dragoman.conf import groups
-from dragoman.services.examples import EXAMPLES
 from dragoman.services.verbs import Verb
 
 WIDTH, SCREEN = 100, 24  # columns, and lines of a page of help
+
+
+# a line to copy for each verb that takes words
+EXAMPLES = {
+    **dict.fromkeys(("job", "why", "stop", "yield", "retry", "rm"), "JOB"),
+    "shard": "corpus=tsv corpus.train.file=pairs.tsv pair=en-de",
+    "train": "experiment=demo train.max_steps=400",
+    "verify": "RUN",
+    "import": "FOLDER name=opus pair=en-de",
+    "evaluate": "evaluate.against=RUN",
+    "compare": "models=[rnnsearch_additive,transformer_tiny] train.max_steps=1000",
+    "promote": "promote.metric=chrf",
+    "synthesize": "synthesize.output=taught",
+    "unpack": "unpack.output=pairs",
+    "translate": "'The dog sees the man.'",
+    "generate": "'The king' generate.max_tokens=40",
+    "predict": "'The king' predict.steps=3",
+    "embed": "'The dog sees the man.' embed.format=json",
+    "score": "score.input=pairs.tsv",
+    "rerank": "rerank.nbest=nbest.txt",
+    "serve": "serve.port=5050",
+    "neighbours": "dog query.k=5",
+    "analogy": "man king woman",
+    "export": "huggingface RUN export.output=folder",
+    "inspect": "RUN",
+    "runs": "runs.shards=true",
+    "models": "--json",
+    "keys": "add anna keys.characters=1000000",
+    "submit": "train model=rnnenc jobs.priority=high",
+    "jobs": "-f",
+    "logs": "JOB -f",
+    "priority": "JOB high",
+    "sweep": "train 'train.optimizer.lr=interval(0.0001,0.01)' sweep.trials=20",
+    "quota": "anna jobs=4",
+    "token": "issue laptop owner=anna role=submitter",
+}
 
 
 def general_help(verbs: Mapping[str, Verb]) -> str:

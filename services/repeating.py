@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 class Repeating:
     """Calls `task` every `seconds`, the first time after `first`. A failure does not end it: the next call tries again.
 
-    `ending` is set when it is to stop; a long task looks at it. `wake` calls it at once, but a call that took long is
+    `ending` is set when it is to stop; a long task checks it. `wake` calls it at once, but a call that took long is
     followed by a pause of `leisure` times its duration. One that returns False had nothing to do: the next comes later.
     """
 
@@ -49,12 +49,12 @@ class Repeating:
         """Calls the task now, because something has changed."""
         self._wake.set()
 
-    def stop(self, patience: float = 10.0) -> None:
-        """Ends the thread after the call at which it is; waits at most `patience` seconds for that."""
+    def stop(self, timeout: float = 10.0) -> None:
+        """Ends the thread after the call at which it is; waits at most `timeout` seconds for that."""
         self.ending.set()
         self._wake.set()
         if self._thread.ident is not None:
-            self._thread.join(patience)
+            self._thread.join(timeout)
 
     def call(self) -> object:
         """Calls the task and returns its outcome; a failure is logged once, for a full disk may last for days."""

@@ -34,8 +34,8 @@ class TranslateConfig(ModelSource):
     to: str | None = None  # the target language, of a multilingual model; null: the model's only one
     document: str | None = None  # instead: .docx .pptx .odt .epub .html .md .txt .srt .vtt .po .xliff .json
     output: str | None = None  # null: standard output
-    format: Literal["text", "nbest", "moses", "json", "html", "xml", "markdown"] = "text"
-    nbest: Count = 1  # translations per line, for nbest, moses and json
+    format: Literal["text", "nbest", "json", "html", "xml", "markdown"] = "text"
+    nbest: Count = 1  # translations per line, for nbest and json
     protect: bool = True  # keep what must not change; false: the model's own output
     glossary: str | None = None  # a file of terms: source TAB target, .csv or .tbx
     report: str | None = None  # a file for what was kept and how, one JSON object per line
@@ -110,8 +110,7 @@ class ScoreConfig(BundleSource):
     source: str | None = None  # instead: two files of lines, the sources
     target: str | None = None  # and the targets
     output: str | None = None  # null: standard output
-    format: Literal["text", "moses", "json"] = "text"
-    measure: Literal["sum", "mean"] = "sum"  # the number in a line of text, and in Moses' last column
+    format: Literal["text", "json"] = "text"
     tokens: bool = False  # text and json: also print each token's
     searched: bool = False  # score as the search does: without its forbidden tokens in the softmax
     too_long: Literal["error", "truncate", "skip"] = "error"

@@ -105,9 +105,9 @@ def disks(folders: Mapping[str, Path]) -> Iterable[Metric]:
     free = GaugeMetricFamily("dragoman_disk_free_bytes", "Free on the file system of a folder", labels=["folder"])
     size = GaugeMetricFamily("dragoman_disk_size_bytes", "Size of the file system of a folder", labels=["folder"])
     for name, folder in folders.items():
-        place = next((path for path in (folder.absolute(), *folder.absolute().parents) if path.exists()), None)
-        if place is not None:
-            usage = shutil.disk_usage(place)
+        existing = next((path for path in (folder.absolute(), *folder.absolute().parents) if path.exists()), None)
+        if existing is not None:
+            usage = shutil.disk_usage(existing)
             free.add_metric([name], usage.free)
             size.add_metric([name], usage.total)
     yield free

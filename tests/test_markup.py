@@ -13,7 +13,7 @@ from dragoman.model.text.excerpt import for_markup
 from dragoman.pipelines.tracking.cards import CARDS
 from dragoman.pipelines.tracking.descriptions import describe_run
 from dragoman.pipelines.tracking.version import describe, facts
-from dragoman.services.commands.attention import draw
+from dragoman.services.commands.documents import draw
 from dragoman.services.jobs.ledger.database import Job
 from dragoman.services.jobs.pages.site import templates
 from tests.markup import HOSTILE, TEXTS, check_nothing_runs, check_picture

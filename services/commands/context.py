@@ -19,9 +19,8 @@ from dragoman.model.shards.manifest import has_manifest
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.excerpt import excerpt
 from dragoman.model.text.tokenizers import load_pair
-from dragoman.services.commands.lines import open_input, read_lines
-from dragoman.services.commands.output import check_picture, file_errors, open_output
-from dragoman.services.commands.query_settings import QueryConfig
+from dragoman.services.commands.lines import check_picture, file_errors, open_input, open_output, read_lines
+from dragoman.services.commands.query import QueryConfig
 from dragoman.services.models.vectors_source import VectorsSource, newest_bundle, vectors_folder
 
 logger = logging.getLogger(__name__)

@@ -24,8 +24,7 @@ from dragoman.model.inference.sentence_vectors import (
     sentence_vectors,
 )
 from dragoman.model.ranges import check_ranges
-from dragoman.services.commands.lines import batches, open_input, read_lines
-from dragoman.services.commands.output import file_errors, open_output
+from dragoman.services.commands.lines import batches, file_errors, open_input, open_output, read_lines
 from dragoman.services.models.source import find_model
 from dragoman.services.settings import EmbedConfig
 

@@ -23,8 +23,7 @@ from dragoman.model.decoding.generation import (
 from dragoman.model.errors import UserError
 from dragoman.model.networks.language_network import LanguageNetwork
 from dragoman.model.ranges import check_ranges
-from dragoman.services.commands.lines import batches, open_input, read_lines
-from dragoman.services.commands.output import open_output
+from dragoman.services.commands.lines import batches, open_input, open_output, read_lines
 from dragoman.services.models.source import open_text_bundle
 from dragoman.services.settings import ContinueConfig
 

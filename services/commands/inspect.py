@@ -30,6 +30,7 @@ from dragoman.services.models.home import NO_SETTING, Home, run_section
 from dragoman.services.models.registry import Registry, is_registered
 
 KINDS = "a shard directory, a bundle, a checkpoint, a run directory, a .safetensors file"
+TOKENS, ROWS = 128, 8  # of a batch whose cost is counted and measured
 FREQUENT = 12  # word vectors' words to show
 
 
@@ -64,8 +65,6 @@ def inspect(config: InspectConfig, path_given: str | None = None) -> int:
         )
     path, facts = find(config, name)
     if config.parameters:
-        from dragoman.services.commands.parameters import parameters  # loads torch
-
         facts |= parameters(path)
     else:
         facts |= contents(path, config.samples)
@@ -197,3 +196,54 @@ def as_text(values: Mapping[str, Any], indent: str = "") -> str:
             text = f"{listed:,}" if isinstance(listed, int) and not isinstance(listed, bool) else str(listed)
             rows.append(f"{indent}{key:<{width}}  {'-' if listed in (None, '', {}) else text}".rstrip())
     return "\n".join(rows)
+
+
+def parameters(path: Path) -> dict[str, Any]:
+    """Returns every matrix of the network of a bundle or a run, and the cost of a step by part, as plain values."""
+    from dragoman.model.inference.kinds import open_bundle  # loads torch, which files need not
+    from dragoman.model.networks.network import Network, TranslationNetwork
+    from dragoman.model.networks.parts import FORWARD, matrices_of_lectures, parts, step_costs
+
+    directory = path if (path / CONFIG).is_file() else path / paths.BUNDLE
+    if not (directory / CONFIG).is_file():
+        raise UserError(f"inspect.parameters: {path} is no bundle and no run with one")
+    bundle: Any = open_bundle(directory)
+    network = getattr(bundle, "network", None)
+    if not isinstance(network, Network):
+        raise UserError(f"inspect.parameters: {directory} holds word vectors, which are one table and no network")
+    every = parts(network)
+    total = sum(part.parameters for part in every)
+    rows = [
+        {
+            "part": part.part,
+            "matrices": part.matrices,
+            "shape": " x ".join(f"{size:,}" for size in part.shape),
+            "formula": part.formula,
+            "parameters": f"{part.parameters:,}",
+            "share": f"{part.parameters / total:.1%}",
+        }
+        for part in every
+    ]
+    facts: dict[str, Any] = {
+        "kind": "parameters",
+        "path": str(directory),
+        "matrices": rows,
+        "parameters": total,
+        "without_biases_norms_positions": matrices_of_lectures(every),
+    }
+    if not isinstance(network, TranslationNetwork):  # whose step needs two texts
+        length = min(TOKENS, getattr(network, "max_positions", None) or TOKENS)
+        costs = step_costs(network, ROWS, length)
+        whole = next(cost for cost in costs if cost.part == FORWARD)
+        facts["step"] = f"{ROWS} rows of {length} tokens; shares are of the forward pass"
+        facts["costs"] = [
+            {
+                "part": cost.part,
+                "operations": f"{cost.flops:,}",
+                "of_operations": f"{cost.flops / max(1, whole.flops):.1%}",
+                "seconds": f"{cost.seconds:.4f}",
+                "of_seconds": f"{cost.seconds / whole.seconds:.1%}",
+            }
+            for cost in costs
+        ]
+    return facts

@@ -1,19 +1,23 @@
-"""Lines of a file or of standard input, as in sharding: they end at LF or CR LF, never at U+0085 or U+2028."""
+"""A command's input and output: lines of a file or a standard stream.
+
+Lines end at LF or CR LF, never at U+0085 or U+2028, as in sharding. A file that is written appears only when complete.
+"""
 
 import contextlib
+import gzip
 import io
 import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, Literal, TypeVar
+from typing import BinaryIO, Literal, TextIO, TypeVar
 
 from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_open
 from dragoman.model.inputs.compression import magic_of
 from dragoman.model.inputs.kinds import HEAD, kind_of_head
 from dragoman.model.inputs.lines import Rows, View, is_in_place, line_blocks
 from dragoman.model.inputs.streams import Blocks
-from dragoman.services.commands.output import file_errors
 
 T = TypeVar("T")
 BAR, ESCAPED_BAR = "|||", "&#124;&#124;&#124;"  # separator of columns in Moses' lists, and its escaped form
@@ -109,3 +113,46 @@ def to_column(text: str) -> str:
 def from_column(column: str) -> str:
     """Returns the text that `to_column` wrote, without blanks at its ends."""
     return column.strip().replace(ESCAPED_BAR, BAR)
+
+
+@contextlib.contextmanager
+def file_errors(key: str, path: object, done: Literal["read", "written"] = "written") -> Iterator[None]:
+    """Makes a UserError that names the setting and the file of an error of the disk in the block."""
+    try:
+        yield
+    except OSError as problem:
+        raise UserError(f"{key}: {path} cannot be {done} ({problem.strerror})") from None
+
+
+def check_picture(key: str, path: str | None, suffixes: Sequence[str]) -> None:
+    """Refuses, before anything is loaded, a file that could not be written at the end."""
+    if path is None:
+        return
+    file = Path(path)
+    if file.suffix.lower() not in suffixes:
+        raise UserError(f"{key}: {path}: unknown kind of file. Choices: {', '.join(suffixes)}")
+    if not file.absolute().parent.is_dir():
+        raise UserError(f"{key}: {path} cannot be written (no such folder)")
+
+
+@contextlib.contextmanager
+def open_output(path: str | None, section: str, key: str = "output") -> Iterator[TextIO]:
+    """Yields standard output, or a file that gets its name once it is complete; .gz is compressed.
+
+    Raises UserError: the file cannot be written; names the setting SECTION.KEY.
+    """
+    if path is None:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+        yield sys.stdout
+        return
+    final = Path(path)
+    if final.is_dir():
+        raise UserError(f"{section}.{key}: {path} is a folder; name a file in it")
+    with contextlib.ExitStack() as stack:
+        with file_errors(f"{section}.{key}", path):
+            raw = stack.enter_context(atomic_open(final))
+        packed = final.suffix == ".gz"
+        inner = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if packed else raw  # no name and time, for equal bytes
+        with inner, io.TextIOWrapper(inner, encoding="utf-8", newline="\n") as file:
+            yield file

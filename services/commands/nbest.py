@@ -16,8 +16,7 @@ from typing import Any
 
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_write
-from dragoman.services.commands.lines import BAR, from_column, to_column
-from dragoman.services.commands.output import file_errors
+from dragoman.services.commands.lines import BAR, file_errors, from_column, to_column
 
 KIND, FORMAT_VERSION = "rerank-weights", 2
 

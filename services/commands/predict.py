@@ -23,8 +23,7 @@ from dragoman.model.inference.labeller import Labeller, Labels
 from dragoman.model.ranges import check_ranges
 from dragoman.model.text.excerpt import excerpt, for_markup
 from dragoman.model.text.labelled_words import Words
-from dragoman.services.commands.lines import batches, open_input, read_lines
-from dragoman.services.commands.output import check_picture, open_output
+from dragoman.services.commands.lines import batches, check_picture, open_input, open_output, read_lines
 from dragoman.services.models.source import find_model
 from dragoman.services.settings import PredictConfig
 

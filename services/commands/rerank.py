@@ -20,9 +20,8 @@ from dragoman.model.inference.scoring import Scorer, open_scorer
 from dragoman.model.languages import language_by_script
 from dragoman.model.plural import plural
 from dragoman.model.ranges import check_ranges
-from dragoman.services.commands.lines import batches, flat, open_input, read_lines
+from dragoman.services.commands.lines import batches, flat, open_input, open_output, read_lines
 from dragoman.services.commands.nbest import Entry, NBest, Weights, load_weights, read_nbest
-from dragoman.services.commands.output import open_output
 from dragoman.services.models.source import TRANSLATION, find_model, open_bundle
 from dragoman.services.settings import RerankConfig
 

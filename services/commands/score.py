@@ -24,8 +24,7 @@ from dragoman.model.inference.text_scoring import TextScorer, open_text_scorer
 from dragoman.model.languages import languages_of
 from dragoman.model.ranges import check_ranges
 from dragoman.model.settings import DecodeConfig
-from dragoman.services.commands.lines import batches, open_input, read_lines, to_column
-from dragoman.services.commands.output import open_output
+from dragoman.services.commands.lines import batches, open_input, open_output, read_lines
 from dragoman.services.models.source import find_model
 from dragoman.services.settings import ScoreConfig
 
@@ -123,8 +122,8 @@ def copy(
     totals = Totals("texts" if isinstance(scorer, TextScorer) else "pairs")
     number = 0
     for chunk in batches(pairs, config.lines):
-        for pair, answer in zip(chunk, score_pairs(scorer, chunk, config, search), strict=True):
-            out.write(format_score(number, pair, answer, scorer, config))
+        for answer in score_pairs(scorer, chunk, config, search):
+            out.write(format_score(number, answer, scorer, config))
             totals.add(answer)
             number += 1
         out.flush()
@@ -156,18 +155,12 @@ def score_pairs(
     return answers
 
 
-def format_score(
-    number: int, pair: Pair, score: PairScore | str, scorer: Scorer | TextScorer, config: ScoreConfig
-) -> str:
-    """Returns a pair's line with its end. `number` counts from 0, as in Moses' n-best lists."""
+def format_score(number: int, score: PairScore | str, scorer: Scorer | TextScorer, config: ScoreConfig) -> str:
+    """Returns a pair's line with its end. `number` counts from 0."""
     if isinstance(score, str):
         if config.format == "json":
             return json.dumps({"line": number, "error": score}, ensure_ascii=False) + "\n"
         return "\n"
-    measured = score.log_probability if config.measure == "sum" else score.mean
-    if config.format == "moses":
-        features = f"Dragoman= {score.log_probability:.6f} Tokens= {score.tokens}"
-        return f"{number} ||| {to_column(pair.target)} ||| {features} ||| {measured:.6f}\n"
     if config.format == "json":
         record: dict[str, object] = {
             "line": number,
@@ -182,9 +175,9 @@ def format_score(
             record["each"] = [{"piece": piece, "log_probability": number_of(value)} for piece, value in named]
         return json.dumps(record, ensure_ascii=False) + "\n"
     if not config.tokens:
-        return f"{measured:.6f}\n"
+        return f"{score.log_probability:.6f}\n"
     each = zip(scorer.pieces(score), score.log_probabilities, strict=True)
-    return "\t".join([f"{measured:.6f}", *(f"{piece}={value:.4f}" for piece, value in each)]) + "\n"
+    return "\t".join([f"{score.log_probability:.6f}", *(f"{piece}={value:.4f}" for piece, value in each)]) + "\n"
 
 
 def number_of(value: float) -> float | None:

@@ -18,10 +18,12 @@ from dragoman.model.languages import MANY, nearest
 from dragoman.model.ranges import check_ranges
 from dragoman.model.settings import DecodeConfig
 from dragoman.model.text.sentences import join, split
-from dragoman.services.commands.attention import KEY as ATTENTION
-from dragoman.services.commands.attention import SUFFIXES, Show, attention_file
+from dragoman.services.commands.documents import KEY as ATTENTION
 from dragoman.services.commands.documents import (
+    SUFFIXES,
     Certify,
+    Show,
+    attention_file,
     document_of,
     markup_document,
     open_document,
@@ -29,8 +31,16 @@ from dragoman.services.commands.documents import (
     translate_document,
     warn_of,
 )
-from dragoman.services.commands.lines import batches, flat, open_input, read_lines, to_column
-from dragoman.services.commands.output import check_picture, file_errors, open_output
+from dragoman.services.commands.lines import (
+    batches,
+    check_picture,
+    file_errors,
+    flat,
+    open_input,
+    open_output,
+    read_lines,
+    to_column,
+)
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.models.source import Loader
 from dragoman.services.settings import TranslateConfig
@@ -128,7 +138,7 @@ def with_files(options: TextOptions, config: TranslateConfig, served: LoadedMode
 
 def raw(config: TranslateConfig) -> bool:
     """Returns True if the output is the model's own."""
-    return not config.protect or config.format in ("nbest", "moses")
+    return not config.protect or config.format == "nbest"
 
 
 def copy(
@@ -238,12 +248,6 @@ def format_translation(
         return "".join(
             f"{number} ||| {to_column(alternative.text)} ||| {alternative.score:.4f}\n" for alternative in alternatives
         )
-    if form == "moses":
-        rows = (
-            (to_column(alternative.text), f"LogP= {alternative.log_probability:.6f}", f"{alternative.score:.6f}")
-            for alternative in alternatives
-        )
-        return "".join(f"{number} ||| {' ||| '.join(row)}\n" for row in rows)
     record = {
         "line": number,
         "source": line,

@@ -10,6 +10,7 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
+from dragoman.model.errors import UserError
 from dragoman.model.languages import nearest, standard_code
 from dragoman.services.endpoint.detection import Detector, Guess
 from dragoman.services.endpoint.inference_queue import InferenceQueue
@@ -17,10 +18,48 @@ from dragoman.services.endpoint.keys import NOBODY, Key, Keys
 from dragoman.services.endpoint.metrics import Metrics
 from dragoman.services.endpoint.route_translator import RouteTranslator, merge_losses
 from dragoman.services.endpoint.spoken import Spoken, languages_of
-from dragoman.services.endpoint.terms_file import TermsFile
 from dragoman.services.endpoint.translation import Answer, Question
 from dragoman.services.models.catalogue import Catalogue, NotServedError, Route
 from dragoman.services.settings import Limits, ServeConfig
+from dragoman.services.texts.glossary import Glossary, read_glossary
+
+KEY = "serve.glossary"
+
+
+@dataclass
+class TermsFile:
+    """The terms of a file: lines of source, tab and target (.csv: with commas), or .tbx, which names the languages."""
+
+    path: str
+    _read: dict[tuple[str, str], Glossary | None] = field(default_factory=dict)
+
+    def check(self, pairs: list[tuple[str, str]]) -> None:
+        """Reads the file for the pairs that are served.
+
+        Raises UserError: it cannot be read, has no term for any pair, or names no languages where several are served.
+        """
+        if len(pairs) > 1 and Path(self.path).suffix.lower() != ".tbx":
+            names = ", ".join(f"{source}-{target}" for source, target in pairs)
+            raise UserError(f"{KEY}={self.path} names no languages, and {names} are served; write it as .tbx")
+        problems = [problem for pair in pairs if (problem := self._problem(*pair))]
+        if pairs and len(problems) == len(pairs):
+            raise problems[0]
+
+    def joined(self, source: str, target: str, own: Glossary | None) -> Glossary | None:
+        """Returns the file's terms for a pair with a request's `own`, which go before them."""
+        if (source, target) not in self._read:
+            self._problem(source, target)
+        terms = self._read[source, target]
+        return own if terms is None else terms if own is None else Glossary({**terms.terms, **own.terms})
+
+    def _problem(self, source: str, target: str) -> UserError | None:
+        """Reads the terms of a pair; returns why there are none."""
+        try:
+            self._read[source, target] = read_glossary(self.path, KEY, source, target)
+        except UserError as problem:
+            self._read[source, target] = None
+            return problem
+        return None
 
 
 @dataclass

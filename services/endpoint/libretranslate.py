@@ -1,19 +1,25 @@
-"""LibreTranslate's routes: /translate, /suggest, /detect, /languages and /frontend/settings."""
+"""LibreTranslate's routes: of texts, documents, suggestions and languages."""
 
 import asyncio
+import fcntl
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import orjson
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from dragoman.model.languages import base_language, language_name
-from dragoman.services.endpoint import suggestions
 from dragoman.services.endpoint.call import admit, endpoint_of
+from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.endpoint.requests import (
     DetectionRequest,
+    FileRequest,
     SuggestionRequest,
     TranslationRequest,
     check_size,
@@ -21,6 +27,8 @@ from dragoman.services.endpoint.requests import (
 )
 from dragoman.services.endpoint.translation import Answer
 from dragoman.services.http.answers import as_json
+
+FILE_PATH = "/translate_file"
 
 
 async def translate(request: Request) -> Response:
@@ -52,7 +60,7 @@ async def suggest(request: Request) -> Response:
     endpoint.check_pair(asked.source, asked.target)
     endpoint.keys.charge(call.key)
     pair = base_language(asked.source), base_language(asked.target)
-    await asyncio.to_thread(suggestions.append, endpoint.suggestions, *pair, asked.q, asked.s, call.key.name)
+    await asyncio.to_thread(append_suggestion, endpoint.suggestions, *pair, asked.q, asked.s, call.key.name)
     return as_json({"success": True})
 
 
@@ -105,6 +113,33 @@ async def settings(request: Request) -> Response:
     )
 
 
+async def translate_file(request: Request) -> Response:
+    """Translates a document.
+    ---
+    summary: Translate a document, its layout kept
+    requestBody: {$ref: "#/components/requestBodies/FileRequest"}
+    responses: {200: {$ref: "#/components/responses/TranslatedFile"}, default: {$ref: "#/components/responses/Error"}}
+    """
+    documents: Documents = request.app.state.documents
+    call = await admit(request, files=1)
+    if not call.name:
+        raise HTTPException(400, "Invalid request: empty file")
+    asked = validate(FileRequest, call.parameters)
+    source = None if asked.source == "auto" else asked.source
+    done = await documents.translate(call.name, call.content, source, asked.target, call.key)
+    notes = {"notes": done.notes} if done.notes else {}
+    return as_json({"translatedFileUrl": f"{request.base_url}download_file/{done.address}", **notes})
+
+
+async def download_file(request: Request) -> Response:
+    """Gives a document as an attachment: a page that was translated must not run here as one of ours."""
+    documents: Documents = request.app.state.documents
+    finished = await asyncio.to_thread(documents.result, request.path_params["name"])
+    disposition = f"attachment; filename*=UTF-8''{quote(finished.name, safe='')}"
+    headers = {"Content-Disposition": disposition, "X-Content-Type-Options": "nosniff"}
+    return Response(finished.content, headers=headers, media_type=finished.media_type)
+
+
 ROUTES = [
     Route("/translate", translate, methods=["POST"]),
     Route("/suggest", suggest, methods=["POST"]),
@@ -112,6 +147,8 @@ ROUTES = [
     Route("/languages", languages),
     Route("/languages", languages, methods=["POST"], include_in_schema=False),  # libretranslatepy 2.1.1
     Route("/frontend/settings", settings),
+    Route(FILE_PATH, translate_file, methods=["POST"]),
+    Route("/download_file/{name}", download_file, include_in_schema=False),
 ]
 
 
@@ -137,3 +174,24 @@ def _body(request: TranslationRequest, answers: Sequence[Answer]) -> dict[str, A
     if request.alignment:
         body["alignment"] = field(lambda answer: answer.alignment)
     return body
+
+
+def append_suggestion(path: Path, source: str, target: str, text: str, translation: str, key: str) -> None:
+    """Adds a line to a JSONL file that `shard` reads: a text and its translation by language, and the name of the key.
+
+    The line is whole or not there, whoever else writes. Raises OSError: it cannot be written.
+    """
+    line = orjson.dumps({source: text, target: translation, "key": key}, option=orjson.OPT_APPEND_NEWLINE)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        size = os.fstat(file).st_size
+        try:
+            if os.write(file, line) != len(line):
+                raise OSError(f"{path}: the disk is full")
+        except OSError:
+            os.ftruncate(file, size)
+            raise
+    finally:
+        os.close(file)

@@ -15,19 +15,17 @@ from dragoman.model.inference.translator import Translation
 from dragoman.model.settings import DecodeConfig
 from dragoman.services.endpoint.batcher import Batcher
 from dragoman.services.endpoint.documents.documents import Documents
-from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.endpoint import Endpoint, TermsFile
 from dragoman.services.endpoint.fair_queue import tokens_of
 from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.endpoint.key_store import KeyStore
 from dragoman.services.endpoint.keys import Keys
 from dragoman.services.endpoint.metrics import Metrics
-from dragoman.services.endpoint.terms_file import TermsFile
 from dragoman.services.models.aligning import aligning_pool
-from dragoman.services.models.catalogue import Catalogue
+from dragoman.services.models.catalogue import Catalogue, Served
 from dragoman.services.models.follower import Follower, Versions
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.models.registry import is_registered
-from dragoman.services.models.served import Served
 from dragoman.services.models.source import ONLY, TRANSLATION, Loader, OnlyChampion, only_model
 from dragoman.services.settings import ServeConfig
 

@@ -17,13 +17,80 @@ from dragoman.model.inference.translator import Translation, Translator
 from dragoman.model.languages import MANY, base_language
 from dragoman.model.settings import DecodeConfig, EngineName
 from dragoman.services.models.aligning import AlignerApart
-from dragoman.services.models.origin import Origin
 from dragoman.services.models.registry import UNREGISTERED, ModelVersion
 from dragoman.services.subprocesses.pool import Pool
 
 if TYPE_CHECKING:
     from dragoman.model.inference.aligner import Aligner
+
+import time
+
+from dragoman.model.bundles.directory import Bundle
+
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The origin of a loaded model, and when it was loaded."""
+
+    name: str  # of the registered model, the run, or the bundle directory
+    version: str  # the registered version, or the first 12 digits of the bundle's sha256
+    run_id: str
+    manifest_hash: str  # of the shards of its training
+    loaded: float = field(default_factory=time.time)  # seconds since the epoch
+
+    @classmethod
+    def of(cls, bundle: Bundle, version: ModelVersion) -> "Origin":
+        """Takes name, version and run from the registry if the bundle came from there, else from the bundle."""
+        run: Mapping[str, Any] = bundle.facts.get("run") or {}
+        return cls(
+            name=version.name or str(run.get("name") or bundle.directory.resolve().name),
+            version=version.version or bundle.digest[:12],
+            run_id=version.run_id or str(run.get("id") or ""),
+            manifest_hash=str(bundle.facts.get("manifest_hash") or ""),
+        )
+
+    @classmethod
+    def joined(cls, origins: Sequence["Origin"]) -> "Origin":
+        """Returns the origin of an answer that several models gave, one after the other: their facts, joined by +."""
+        if len(origins) == 1:
+            return origins[0]
+        names, versions, runs, manifests = (
+            "+".join(str(getattr(origin, field)) for origin in origins)
+            for field in ("name", "version", "run_id", "manifest_hash")
+        )
+        return cls(names, versions, runs, manifests, max((origin.loaded for origin in origins), default=0.0))
+
+    def headers(self) -> dict[str, str]:
+        """Returns the headers that name the origin of an answer."""
+        return dict(self._headers)
+
+    @cached_property
+    def _headers(self) -> dict[str, str]:
+        facts = {
+            "X-Model-Name": self.name,
+            "X-Model-Version": self.version,
+            "X-Run-Id": self.run_id,
+            "X-Manifest-Hash": self.manifest_hash,
+        }
+        return {key: _clean_header(value) for key, value in facts.items() if value}
+
+    def facts(self) -> dict[str, Any]:
+        """Returns the same for /status."""
+        return {
+            "name": self.name,
+            "version": self.version,
+            "run_id": self.run_id,
+            "manifest_hash": self.manifest_hash,
+            "loaded": self.loaded,
+        }
+
+
+def _clean_header(value: str) -> str:
+    """Returns `value` with only characters that an HTTP header allows."""
+    return "".join(letter if " " <= letter <= "~" else "?" for letter in value)
+
 
 # Every new model must translate these lines before it answers: short, long, odd; by source language.
 SMOKE_LINES = {

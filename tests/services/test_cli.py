@@ -16,8 +16,7 @@ from dragoman.conf import compose
 from dragoman.conf.words import is_setting
 from dragoman.model.runs.paths import RECORD
 from dragoman.services import cli
-from dragoman.services.examples import EXAMPLES
-from dragoman.services.help import general_help, verb_help
+from dragoman.services.help import EXAMPLES, general_help, verb_help
 from dragoman.services.verbs import take_json
 
 REPOSITORY = Path(__file__).resolve().parents[2]

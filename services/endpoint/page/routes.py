@@ -4,11 +4,11 @@ Without script the form posts, and the whole page comes back with the answer. Wi
 header `X-Part`, and the parts that show the answer come back alone. Programs that ask for `/` get a 404.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment
 from starlette.exceptions import HTTPException
@@ -21,17 +21,25 @@ from dragoman.model.text.excerpt import for_markup
 from dragoman.services.endpoint.call import admit, endpoint_of
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.keys import Key
-from dragoman.services.endpoint.page.words import kept_entries, language_text
 from dragoman.services.endpoint.requests import TranslationRequest, validate
 from dragoman.services.endpoint.translation import Answer
-from dragoman.services.http.pages import page_headers, page_templates
-from dragoman.services.http.static_files import KeptStaticFiles
+from dragoman.services.http.pages import KeptStaticFiles, page_headers, page_templates
 from dragoman.services.models.catalogue import Route as ModelRoute
 from dragoman.services.texts.options import FORMATS
 
 FOLDER = Path(__file__).resolve().parent
 HEADERS = {**page_headers(), "Vary": "Accept"}
 ALTERNATIVES = 3  # that the page asks for
+HOW = {
+    "copied": "copied",
+    "stand-in": "a word stood for it",
+    "cut": "the sentence was cut there",
+    "aligned": "put beside its words by attention",
+    "guessed": "put beside its words by a guess",
+    "inflected": "with another ending",
+    "kept": "around its sentence",
+}
+KINDS = {"placeholders": "placeholder", "tags": "tag", "terms": "term", "words": "unknown word"}
 
 
 @dataclass(frozen=True)
@@ -108,3 +116,34 @@ def make_templates() -> Environment:
     templates.filters |= {"language": language_text, "kept": kept_entries}
     templates.globals["FORMATS"] = FORMATS
     return templates
+
+
+class Kept(NamedTuple):
+    """Something that came back unchanged, how, and how often."""
+
+    text: str
+    kind: str
+    how: str
+    times: int
+    source: str = ""  # of a term
+
+
+def language_text(code: str) -> str:
+    """Returns a language's name; of none a dash."""
+    return language_name(code) if code else "–"
+
+
+def kept_entries(report: Mapping[str, Any]) -> Sequence[Kept]:
+    """Returns what a report says was kept; equal entries are counted."""
+    entries: dict[tuple[str, str, str, str], int] = {}
+    for name, kind in KINDS.items():
+        for entry in report.get(name, ()):
+            how = HOW.get(entry["how"], entry["how"])
+            if entry.get("form") == "base":
+                how += ", in its base form"
+            if entry.get("article"):
+                how += f", after “{entry['article']}”"
+            mark = name == "words" and not any(map(str.isalnum, entry["text"]))
+            key = (entry["text"], "mark" if mark else entry.get("kind", kind), how, entry.get("source", ""))
+            entries[key] = entries.get(key, 0) + 1
+    return [Kept(*key[:3], times, key[3]) for key, times in entries.items()]

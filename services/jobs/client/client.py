@@ -14,7 +14,7 @@ from typing import Any, Unpack
 from typing_extensions import TypedDict
 
 from dragoman.model.errors import ServiceError
-from dragoman.services.jobs.client.connection import PATIENCE, Connection, path_part
+from dragoman.services.jobs.client.connection import RETRY_TIMEOUT, Connection, path_part
 from dragoman.services.jobs.views import Job, JobFilters, JobHistory
 
 
@@ -87,7 +87,7 @@ class JobClient(Administration):
         """Submits a job. A lost connection makes no second job, and neither does the same `key` again."""
         key = options.pop("key", None) or secrets.token_hex(16)
         body = {"verb": verb, "overrides": list(overrides), "key": key, **options}
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + RETRY_TIMEOUT
         while True:
             try:
                 job: Job = self._ask("POST", "/v1/jobs", json=body).json()
@@ -97,9 +97,9 @@ class JobClient(Administration):
                     raise
                 time.sleep(0.5)
 
-    def planned(self, name: str, patience: float = 180.0) -> Detail:
+    def planned(self, name: str, timeout: float = 180.0) -> Detail:
         """Returns the job once its plan is made, or refused."""
-        deadline, pause = time.monotonic() + patience, 0.1
+        deadline, pause = time.monotonic() + timeout, 0.1
         while (job := self.job(name))["state"] in ("submitted", "planned") and time.monotonic() < deadline:
             time.sleep(pause)
             pause = min(1.0, 1.5 * pause)

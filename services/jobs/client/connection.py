@@ -10,7 +10,7 @@ import httpx
 
 from dragoman.model.errors import ServiceError, UserError
 
-PATIENCE = 60.0  # seconds of retrying a lost connection
+RETRY_TIMEOUT = 60.0  # seconds of retrying a lost connection
 LARGEST = 500  # rows of a page
 SILENCE = 45.0  # seconds without an event or a comment before a connection counts as lost
 
@@ -45,7 +45,7 @@ class Connection:
     def _stream(self, path: str, query: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Yields the events of a stream until its `end`; after a broken connection, from the last id on."""
         last: str | None = None
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + RETRY_TIMEOUT
         while True:
             with contextlib.suppress(httpx.TransportError):
                 headers = {"Last-Event-ID": last} if last else {}
@@ -64,7 +64,7 @@ class Connection:
                             return
                         if "data" in fields:
                             last = fields.get("id", last)
-                            deadline = time.monotonic() + PATIENCE
+                            deadline = time.monotonic() + RETRY_TIMEOUT
                             yield json.loads(fields["data"])
                         fields = {}
             if time.monotonic() > deadline:

@@ -6,18 +6,21 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.conf import compose
+from dragoman.conf.again import key_of
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.untrusted import read_object
-from dragoman.services.jobs.client import submission, verbs
+from dragoman.services.jobs.client import verbs
 from dragoman.services.jobs.client.client import JobClient
-from dragoman.services.jobs.options import is_option
+from dragoman.services.jobs.options import is_option, merge_words
 from dragoman.services.jobs.planning.refusals import ELASTIC, VERBS
 from dragoman.services.jobs.settings import Root
+from dragoman.services.jobs.states import PRIORITY_NAMES
 from dragoman.services.verbs import run_verb
 
 OURS = re.compile(r"[+~]*(jobs[.=]|paths\.root=)")  # settings of the request itself
 BOUND = re.compile(r"jobs=(\d|none|null).*")  # a bound of a quota, and no setting
 CONNECTION = re.compile(r"[+~]*(jobs\.(service|key_file|owner)=|paths\.root=)")  # those that say which service
+FROM = "--from"
 OWN_OPTIONS = {"jobs": verbs.FOLLOW, "logs": verbs.FOLLOW} | dict.fromkeys(("stop", "rm"), (verbs.DRY_RUN, verbs.YES))
 
 
@@ -25,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     """Returns the exit code of the command that is the first word."""
     verb, *words = argv
     if verb == "submit":
-        name, words = submission.take_from(words)
+        name, words = take_from(words)
         if name is not None:
             return _submit_from(name, words)
     rest = [word for word in words if not (is_option(word) if verb == "submit" else _is_ours(verb, word))]
@@ -54,11 +57,37 @@ def _submit_from(name: str, words: Sequence[str]) -> int:
 
     def look(root: Root) -> int:
         with connect(root) as client:
-            identities.extend(submission.words_again(client, name, words))
+            identities.extend(words_again(client, name, words))
         return compose.OK
 
     code = compose.run(look, Root, [word for word in words if CONNECTION.match(word)], "submit")
     return main(["submit", *identities]) if identities else code  # a rehearsal asks no service
+
+
+def take_from(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Returns the job after `--from`, None if it is not there, and the other words."""
+    if FROM not in words:
+        return None, list(words)
+    at = words.index(FROM)
+    if at + 1 == len(words) or words[at + 1].startswith("-") or "=" in words[at + 1]:
+        raise UserError(f"{FROM}: say the job: dragoman submit {FROM} JOB")
+    return words[at + 1], [*words[:at], *words[at + 2 :]]
+
+
+def words_again(service: JobClient, name: str, words: Sequence[str]) -> list[str]:
+    """Returns the verb and the words of a job, changed by `words`."""
+    job = service.job(name)
+    verb = job["verb"]
+    first = [word for word in job["words"] if verb != "train" or key_of(word) != "name"]  # it would go on with it
+    if verb == "train" and not any(key_of(word) == "name" for word in words):
+        raise UserError(f"{FROM} {name}: add name=NEW, or this training would go on with the run of {name}")
+    first += [f"jobs.priority={PRIORITY_NAMES.get(job['priority'], 'normal')}", f"jobs.retries={job['retries']}"]
+    first += [f"jobs.tags=[{','.join(job['tags'])}]"] if job["tags"] else []
+    first += [f"jobs.max_hours={job['max_seconds'] / 3600:g}"] if job["max_seconds"] else []
+    for word in words:
+        if "=" not in word and not word.startswith(("-", "~")) and word != verb:
+            raise UserError(f"{word}: {name} is a submission of {verb}; give settings that change it, KEY=VALUE")
+    return [verb, *merge_words(first, [word for word in words if word != verb])]
 
 
 def _is_ours(verb: str, word: str) -> bool:

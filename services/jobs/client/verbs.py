@@ -11,8 +11,8 @@ from dragoman.conf import compose, showing
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.files import read_secret
 from dragoman.model.plural import plural
-from dragoman.services.jobs.client import admin, submission, table
-from dragoman.services.jobs.client.client import Detail, JobClient
+from dragoman.services.jobs.client import admin, table
+from dragoman.services.jobs.client.client import Detail, JobClient, Options
 from dragoman.services.jobs.client.connection import LARGEST
 from dragoman.services.jobs.options import this_user
 from dragoman.services.jobs.settings import JobsConfig
@@ -59,12 +59,25 @@ def submitted(words: Sequence[str]) -> Sequence[str]:
 
 def enter(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence[str]) -> Detail:
     """Plans and queues a job as the section says, and returns it."""
-    job = service.submit(verb, overrides, **submission.options(config))
+    job = service.submit(verb, overrides, **options(config))
     plan = service.planned(job["id"])
     if plan["state"] == "failed" and not plan["attempts"]:
         service.remove(job["id"])
         raise UserError(plan["reason"])
     return plan
+
+
+def options(config: JobsConfig) -> Options:
+    """Returns how a job is queued, as the client takes it."""
+    return {
+        "priority": config.priority,
+        "owner": config.owner,
+        "after": list(config.after),
+        "tags": list(config.tags),
+        "retries": config.retries,
+        "max_hours": config.max_hours or None,
+        "key": config.key,
+    }
 
 
 def jobs(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:

@@ -14,7 +14,7 @@ from dragoman.model.errors import ServiceError
 from dragoman.services.http.listening import Server
 from dragoman.services.jobs.settings import ServiceConfig
 
-PATIENCE = 60.0  # seconds until it accepts requests
+START_TIMEOUT = 60.0  # seconds until it accepts requests
 GRACE = 2  # seconds for requests to end
 # Seconds until a computing thread lets another run. A request waits for its turn after each of its queries to the
 # ledger; beside the scheduler's passes, each turn would cost the interpreter's usual 5 ms.
@@ -43,7 +43,7 @@ def serving(
     thread = threading.Thread(target=server.serve_requests, name="http", daemon=True)
     thread.start()
     try:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + START_TIMEOUT
         while not server.started:
             if not thread.is_alive() or time.monotonic() > deadline:
                 raise ServiceError("the HTTP server does not begin")

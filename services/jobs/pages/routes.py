@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Stre
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from dragoman.model.errors import ServiceError, UserError
-from dragoman.services.http.static_files import KeptStaticFiles
+from dragoman.services.http.pages import KeptStaticFiles
 from dragoman.services.jobs.bodies import NAME
 from dragoman.services.jobs.http.streams import place_in
 from dragoman.services.jobs.pages import jobpage, listing, live, people, submitting

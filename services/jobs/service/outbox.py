@@ -22,7 +22,7 @@ from dragoman.services.repeating import Repeating
 
 TICK = 5.0  # seconds between two looks
 NEWEST = 100  # ended jobs that are checked
-PATIENCE = 600.0  # seconds for one run
+SEND_TIMEOUT = 600.0  # seconds for one run
 AGAIN = 60.0  # seconds until a run that could not be sent to an answering server is retried
 logger = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class Outbox:
             stderr=subprocess.DEVNULL,
         )
         try:
-            return self._sending.wait(PATIENCE) == 0
+            return self._sending.wait(SEND_TIMEOUT) == 0
         except subprocess.TimeoutExpired:
             self._sending.kill()
             self._sending.wait()

@@ -10,7 +10,7 @@ from dragoman.model.addresses import mask_address, mlflow_login
 from dragoman.model.errors import ServiceError
 from dragoman.model.model_owner import OWNER_TAG
 
-PATIENCE = 5.0  # seconds
+TIMEOUT = 5.0  # seconds
 AGAIN = 30.0  # seconds before MLflow is asked again for a run that it did not know
 
 
@@ -81,10 +81,10 @@ class Tracking:
         return dict(content)
 
     def _login(self) -> dict[str, Any]:
-        """Returns how every request is made: the patience, and the service's login."""
+        """Returns how every request is made: the timeout, and the service's login."""
         login = mlflow_login()
         if "username" in login and "password" in login:
-            return {"timeout": PATIENCE, "auth": (login["username"], login["password"])}
+            return {"timeout": TIMEOUT, "auth": (login["username"], login["password"])}
         if "token" in login:
-            return {"timeout": PATIENCE, "headers": {"Authorization": f"Bearer {login['token']}"}}
-        return {"timeout": PATIENCE}
+            return {"timeout": TIMEOUT, "headers": {"Authorization": f"Bearer {login['token']}"}}
+        return {"timeout": TIMEOUT}

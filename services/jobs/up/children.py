@@ -24,7 +24,7 @@ from pathlib import Path
 import psutil
 
 from dragoman.model.files import atomic_write, socket_folder
-from dragoman.services.jobs.up.guard import LOOK, MARK, end_marked
+from dragoman.services.jobs.up.guard import MARK, POLL, end_marked
 from dragoman.services.repeating import Repeating
 
 PREFIX = "dragoman-"  # of the name of the sockets' folder
@@ -64,7 +64,7 @@ class Children:
         self.folder = socket_folder(PREFIX)
         self.running: list[Child] = []
         self._lock = threading.Lock()
-        self._watching = Repeating("children", LOOK, self._look_at_all)
+        self._watching = Repeating("children", POLL, self._check_all)
         atomic_write(self.record, json.dumps({"mark": self.mark, "folder": str(self.folder)}))
         # In a session of its own: Ctrl-C at the terminal reaches the service, which ends the children in order.
         self._guard = subprocess.Popen(
@@ -133,14 +133,14 @@ class Children:
             child.starts += 1
             child.since, child.ended, child.anew = time.monotonic(), False, False
 
-    def _look_at_all(self) -> None:
+    def _check_all(self) -> None:
         for child in list(self.running):
             try:
-                self._look_at(child)
-            except (OSError, psutil.Error) as problem:  # no memory, no processes left: the next look tries again
+                self._check(child)
+            except (OSError, psutil.Error) as problem:  # no memory, no processes left: the next check tries again
                 logger.warning("%s could not be started again: %s", child.name, problem)
 
-    def _look_at(self, child: Child) -> None:
+    def _check(self, child: Child) -> None:
         wished = child.rests or child.anew
         if wished and not child.ended:  # a process that does not end in order is killed
             end_marked(f"{self.mark}/{child.name}")

@@ -14,10 +14,10 @@ from dragoman.services.jobs.settings import UpRoot
 
 def main(argv: Sequence[str]) -> int:
     """Runs the command; returns its exit code. Loads the working modules only when the work begins."""
-    words = [word for word in argv if not re.match(r"[+~]*(service|jobs)[.=]", word)]
+    overrides = [word for word in argv if not re.match(r"[+~]*(service|jobs)[.=]", word)]
 
     def work(root: UpRoot) -> int:
-        code: int = importlib.import_module("dragoman.services.jobs.up.serving").up(root, words)
+        code: int = importlib.import_module("dragoman.services.jobs.up.serving").up(root, overrides)
         return code
 
     return compose.run(work, UpRoot, argv, "up", lambda root: root.service.check())

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 import psutil
 
 MARK = "DRAGOMAN_UP"  # the variable: MARK/NAME, of the `up` and of the child
-PATIENCE = 20.0  # seconds that a process has to end in order
-LOOK = 0.5  # seconds between two looks at the processes
+TERM_TIMEOUT = 20.0  # seconds that a process has to end in order
+POLL = 0.5  # seconds between two checks of the processes
 logger = logging.getLogger(__name__)
 
 
@@ -26,17 +26,17 @@ def end_marked(mark: str) -> int:
     began = time.monotonic()
     while left := marked(mark):
         waited = time.monotonic() - began
-        if waited > PATIENCE + 5:
+        if waited > TERM_TIMEOUT + 5:
             logger.warning("%d processes do not end: %s", len(left), ", ".join(str(process.pid) for process in left))
             break
         for process in left:
             with contextlib.suppress(psutil.NoSuchProcess):
-                if waited > PATIENCE:
+                if waited > TERM_TIMEOUT:
                     process.kill()
                 elif process not in warned:
                     process.terminate()
         warned.update(left)
-        psutil.wait_procs(left, timeout=LOOK)
+        psutil.wait_procs(left, timeout=POLL)
     return len(warned)
 
 

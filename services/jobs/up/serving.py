@@ -48,8 +48,8 @@ READY = 120.0  # seconds after which a missing answer is reported
 logger = logging.getLogger(__name__)
 
 
-def up(root: UpRoot, words: Sequence[str]) -> int:
-    """Starts everything, waits for a signal, ends everything. `words` are passed on to the endpoint."""
+def up(root: UpRoot, overrides: Sequence[str]) -> int:
+    """Starts everything, waits for a signal, ends everything. `overrides` are passed on to the endpoint."""
     root.service.check()
     if root.service.webhook.url is not None:
         read_key(str(root.service.webhook.secret))
@@ -63,12 +63,12 @@ def up(root: UpRoot, words: Sequence[str]) -> int:
         close_to_others(home)  # an earlier version left its files open to others
         signalled = threading.Event()
         stack.enter_context(handled_by(lambda *_: signalled.set(), signal.SIGINT, signal.SIGTERM))
-        _serve(root, home, words, signalled, stack)
+        _serve(root, home, overrides, signalled, stack)
     return compose.OK
 
 
 def _serve(
-    root: UpRoot, home: Path, words: Sequence[str], signalled: threading.Event, stack: contextlib.ExitStack
+    root: UpRoot, home: Path, overrides: Sequence[str], signalled: threading.Event, stack: contextlib.ExitStack
 ) -> None:
     config = root.service
     listening = stack.enter_context(contextlib.closing(bind(config.host, config.port, "service")))
@@ -77,11 +77,11 @@ def _serve(
         logger.info("ended %d processes that an earlier start had left behind", left)
     children = Children(home / "service" / "children.json")
     stack.callback(children.stop)
-    places = subprocesses.choose_places(home, config, children.folder)
-    subprocesses.write_token(places)
-    variables = subprocesses.environment(places, config, config.tracking)
+    layout = subprocesses.choose_layout(home, config, children.folder)
+    subprocesses.write_token(layout)
+    variables = subprocesses.environment(layout, config, config.tracking)
     if config.tracking:
-        _, of_jobs = logins(places.service)
+        _, of_jobs = logins(layout.service)
         variables |= of_jobs.variables()  # a server without a login ignores it
     own = ("DRAGOMAN_HOME", "MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")
     os.environ.update({key: variables[key] for key in own if key in variables})
@@ -92,12 +92,12 @@ def _serve(
     port = listening.getsockname()[1]
     host = f"[{config.host}]" if ":" in config.host else config.host
     address = f"http://{host}:{port}"
-    make_tracking = partial(_tracking, root, places, variables, address)
-    expected = _start_children(children, root, places, words, variables, partial(make_tracking, closed))
+    make_tracking = partial(_tracking, root, layout, variables, address)
+    expected = _start_children(children, root, layout, overrides, variables, partial(make_tracking, closed))
     if config.tracking:
         ending = threading.Event()
         stack.callback(ending.set)
-        admitted = partial(keep_admitting, f"http://127.0.0.1:{places.tracking}", *logins(places.service), ending)
+        admitted = partial(keep_admitting, f"http://127.0.0.1:{layout.tracking}", *logins(layout.service), ending)
         if closed:
             admitted()
 
@@ -106,12 +106,12 @@ def _serve(
             admitted()
 
         access.first = ask_for_login
-    planner = Planner([home, *(Path(place).absolute() for place in config.roots)], secrets_of(root))
+    planner = Planner([home, *(Path(root_folder).absolute() for root_folder in config.roots)], secrets_of(root))
     stack.callback(planner.close)
     planner.prepare()
     if not landlock.version():
         logger.warning("this kernel has no Landlock: files are kept from jobs by the check of their settings alone")
-    executor = _executor(root, places, home, config.url or address)
+    executor = _executor(root, layout, home, config.url or address)
     where = {"jobs": address, **{name: f"http://127.0.0.1:{number}" for name, number in expected.items()}}
     neighbours = _neighbours(config, where)
     tracking = Tracking(neighbours["tracking"], neighbours["tracking_pages"])
@@ -190,8 +190,8 @@ def _neighbours(config: ServiceConfig, where: dict[str, str]) -> dict[str, str]:
 def _start_children(
     children: Children,
     root: UpRoot,
-    places: subprocesses.Places,
-    words: Sequence[str],
+    layout: subprocesses.Layout,
+    overrides: Sequence[str],
     variables: dict[str, str],
     make_tracking: Callable[[], Child],
 ) -> dict[str, int]:
@@ -199,11 +199,11 @@ def _start_children(
     config = root.service
     makers: dict[str, tuple[int, Callable[[], Child]]] = {}
     if config.address is None:
-        makers["ray"] = places.ray, partial(subprocesses.ray_head, places, config, variables)
+        makers["ray"] = layout.ray, partial(subprocesses.ray_head, layout, config, variables)
     if config.tracking:
-        makers["mlflow"] = places.tracking, make_tracking
+        makers["mlflow"] = layout.tracking, make_tracking
     if config.endpoint:
-        makers["endpoint"] = places.endpoint, partial(subprocesses.endpoint, places, words, variables)
+        makers["endpoint"] = layout.endpoint, partial(subprocesses.endpoint, layout, overrides, variables)
     for name, (port, _) in makers.items():
         if answers(port):
             raise UserError(
@@ -215,24 +215,24 @@ def _start_children(
 
 
 def _tracking(
-    root: UpRoot, places: subprocesses.Places, variables: dict[str, str], address: str, closed: bool
+    root: UpRoot, layout: subprocesses.Layout, variables: dict[str, str], address: str, closed: bool
 ) -> Child:
     """Returns MLflow; `closed`: it asks for a login, of the service at `address`."""
-    admin = logins(places.service)[0]
-    login = server_variables(places.service, admin, address, root.service) if closed else None
+    admin = logins(layout.service)[0]
+    login = server_variables(layout.service, admin, address, root.service) if closed else None
     if closed:
-        logger.info("MLflow asks for a login: the admin's is in %s", places.service / FILES[ADMIN])
-    return subprocesses.tracking(places, Path(root.paths["mlflow"]).absolute(), variables, login)
+        logger.info("MLflow asks for a login: the admin's is in %s", layout.service / FILES[ADMIN])
+    return subprocesses.tracking(layout, Path(root.paths["mlflow"]).absolute(), variables, login)
 
 
-def _executor(root: UpRoot, places: subprocesses.Places, home: Path, pages: str) -> Executor:
+def _executor(root: UpRoot, layout: subprocesses.Layout, home: Path, pages: str) -> Executor:
     """Returns the executor; `pages` is the service's own address, to which its jobs' runs link back."""
     config = root.service
     environment = {"DRAGOMAN_SERVICE": pages, **config.environment}
     if config.address is None:  # known without asking its dashboard
-        environment[RAY_FOLDER] = str(places.ray_folder)
+        environment[RAY_FOLDER] = str(layout.ray_folder)
     if config.address is None:
-        head, python = Head(f"http://127.0.0.1:{places.ray}", token_file=str(places.token)), sys.executable
+        head, python = Head(f"http://127.0.0.1:{layout.ray}", token_file=str(layout.token)), sys.executable
     else:
         head, python = Head(config.address, config.auth, config.token_file), config.python
     return RayExecutor(head, home, config.drivers, python, environment)

@@ -29,7 +29,7 @@ OBJECTS = 256 * 2**20  # bytes of Ray's shared memory, which our data does not u
 
 
 @dataclass(frozen=True)
-class Places:
+class Layout:
     """Ports on the loopback interface, and folders."""
 
     home: Path
@@ -52,33 +52,33 @@ class Places:
         return self.sockets / "r"
 
 
-def choose_places(home: Path, config: ServiceConfig, sockets: Path) -> Places:
+def choose_layout(home: Path, config: ServiceConfig, sockets: Path) -> Layout:
     """Returns the configured ports, or free ones; `sockets` is the folder of Ray's sockets."""
     first = config.ports
     ports = free_ports(3) if first == 0 else [first, first + 1, first + 2]
     tracking, endpoint, ray = ports
-    return Places(home, tracking, endpoint, ray, sockets)
+    return Layout(home, tracking, endpoint, ray, sockets)
 
 
-def environment(places: Places, config: ServiceConfig, tracking: bool) -> dict[str, str]:
+def environment(layout: Layout, config: ServiceConfig, tracking: bool) -> dict[str, str]:
     """Returns the variables of every subprocess, and so of every job: the token, its file, the tracking server."""
     variables = {
         key: value for key, value in os.environ.items() if not key.startswith("RAY_") and key not in OF_DATABASES
     }
-    variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(places.token), "RAY_USAGE_STATS_ENABLED": "0"}
-    variables |= {"RAY_JOB_STOP_WAIT_TIME_S": str(round(config.stop_timeout)), "DRAGOMAN_HOME": str(places.home)}
+    variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(layout.token), "RAY_USAGE_STATS_ENABLED": "0"}
+    variables |= {"RAY_JOB_STOP_WAIT_TIME_S": str(round(config.stop_timeout)), "DRAGOMAN_HOME": str(layout.home)}
     variables |= ON_LOOPBACK
     if tracking:
-        variables |= {"MLFLOW_TRACKING_URI": f"http://127.0.0.1:{places.tracking}", "MLFLOW_DISABLE_TELEMETRY": "true"}
+        variables |= {"MLFLOW_TRACKING_URI": f"http://127.0.0.1:{layout.tracking}", "MLFLOW_DISABLE_TELEMETRY": "true"}
     return variables
 
 
-def write_token(places: Places) -> None:
+def write_token(layout: Layout) -> None:
     """Writes a token that only this user can read; it gives full rights on the cluster."""
-    secret_file(places.token, secrets.token_hex(32))
+    secret_file(layout.token, secrets.token_hex(32))
 
 
-def ray_head(places: Places, config: ServiceConfig, variables: Mapping[str, str]) -> Child:
+def ray_head(layout: Layout, config: ServiceConfig, variables: Mapping[str, str]) -> Child:
     """Returns the Ray head, with one CPU more than jobs may use, for starting them.
 
     Its autoscaler and the monitor of its logs do not run: nothing here scales, and jobs write their own logs.
@@ -98,23 +98,23 @@ def ray_head(places: Places, config: ServiceConfig, variables: Mapping[str, str]
         f"--object-store-memory={OBJECTS}",
         "--disable-usage-stats",
         "--dashboard-host=127.0.0.1",
-        f"--dashboard-port={places.ray}",
+        f"--dashboard-port={layout.ray}",
         "--dashboard-agent-listen-port=0",
         f"--ray-client-server-port={client}",
         "--min-worker-port=0",
         "--max-worker-port=0",
         "--metrics-export-port=0",
-        f"--temp-dir={places.ray_folder}",
+        f"--temp-dir={layout.ray_folder}",
     ]
 
     def clear() -> None:
-        shutil.rmtree(places.ray_folder, ignore_errors=True)
+        shutil.rmtree(layout.ray_folder, ignore_errors=True)
 
-    return Child("Ray", command, variables, Path.cwd(), places.service / "ray.log", clear)
+    return Child("Ray", command, variables, Path.cwd(), layout.service / "ray.log", clear)
 
 
 def tracking(
-    places: Places, folder: Path, variables: Mapping[str, str], login: Mapping[str, str] | None = None
+    layout: Layout, folder: Path, variables: Mapping[str, str], login: Mapping[str, str] | None = None
 ) -> Child:
     """Returns MLflow on the same files that are used without it; `login`: variables for a server with a login."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -123,24 +123,24 @@ def tracking(
         "-m",
         "dragoman.services.jobs.up.mlflow",
         f"{folder}/mlflow.db",
-        str(places.service / LOGINS) if login else "",
+        str(layout.service / LOGINS) if login else "",
         *(["--app-name=basic-auth"] if login else []),
         "--host=127.0.0.1",
-        f"--port={places.tracking}",
+        f"--port={layout.tracking}",
         "--workers=1",
         f"--backend-store-uri=sqlite:///{folder}/mlflow.db",
         f"--artifacts-destination={folder}/artifacts",
     ]
     # MLflow's background jobs (six processes that judge prompts) are for language model applications
     quiet = {**variables, **(login or {}), "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    return Child("MLflow", command, quiet, Path.cwd(), places.service / "mlflow.log")
+    return Child("MLflow", command, quiet, Path.cwd(), layout.service / "mlflow.log")
 
 
-def endpoint(places: Places, words: Sequence[str], variables: Mapping[str, str]) -> Child:
+def endpoint(layout: Layout, overrides: Sequence[str], variables: Mapping[str, str]) -> Child:
     """Returns the endpoint. It starts before there is a champion, and answers 503 until one is promoted: by default the
     model of this user's jobs."""
     own = f"paths.owner={this_user()}"
-    command = [sys.executable, "-m", "dragoman.services.cli", "serve", own, *words, "serve.wait=true"]
-    command.append(f"serve.port={places.endpoint}")
+    command = [sys.executable, "-m", "dragoman.services.cli", "serve", own, *overrides, "serve.wait=true"]
+    command.append(f"serve.port={layout.endpoint}")
     passwords = {name: os.environ[name] for name in OF_DATABASES if name in os.environ}
-    return Child("endpoint", command, {**variables, **passwords}, Path.cwd(), places.service / "endpoint.log")
+    return Child("endpoint", command, {**variables, **passwords}, Path.cwd(), layout.service / "endpoint.log")

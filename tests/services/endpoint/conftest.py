@@ -23,10 +23,8 @@ from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.endpoint.key_store import KeyStore
 from dragoman.services.endpoint.keys import Keys
-from dragoman.services.models.catalogue import Catalogue
-from dragoman.services.models.loaded_model import LoadedModel
-from dragoman.services.models.origin import Origin
-from dragoman.services.models.served import Served
+from dragoman.services.models.catalogue import Catalogue, Served
+from dragoman.services.models.loaded_model import LoadedModel, Origin
 from dragoman.services.settings import Limits
 
 DETECTOR = Detector()  # one for all tests: its model takes a second to load, and 74 MB

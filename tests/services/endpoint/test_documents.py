@@ -15,9 +15,9 @@ from dragoman.services.endpoint.documents import documents as module
 from dragoman.services.endpoint.documents import worker
 from dragoman.services.endpoint.documents.documents import KEPT, Documents
 from dragoman.services.endpoint.documents.worker import GROUP, groups
+from dragoman.services.endpoint.endpoint import TermsFile
 from dragoman.services.endpoint.fair_queue import split_lines
 from dragoman.services.endpoint.key_store import KeyStore
-from dragoman.services.endpoint.terms_file import TermsFile
 from dragoman.services.subprocesses.worker import answer_or_refuse
 from dragoman.services.texts.documents.document import Passage
 

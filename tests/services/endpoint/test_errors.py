@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.services.endpoint.answer import refusal
+from dragoman.services.endpoint.app import refusal
 from tests.services.endpoint.conftest import Stage
 
 

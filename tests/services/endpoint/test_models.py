@@ -15,12 +15,10 @@ from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.batcher import Batcher
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.inference_queue import InferenceQueue
-from dragoman.services.models.catalogue import Catalogue
+from dragoman.services.models.catalogue import Catalogue, Served
 from dragoman.services.models.follower import Follower
-from dragoman.services.models.loaded_model import LoadedModel
-from dragoman.services.models.origin import Origin
+from dragoman.services.models.loaded_model import LoadedModel, Origin
 from dragoman.services.models.registry import ModelVersion
-from dragoman.services.models.served import Served
 from dragoman.services.texts.report import merge_reports
 from tests.services.endpoint.conftest import Client
 

@@ -20,8 +20,7 @@ from dragoman.services.endpoint.batcher import Batcher
 from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.inference_queue import InferenceQueue
-from dragoman.services.models.loaded_model import LoadedModel
-from dragoman.services.models.origin import Origin
+from dragoman.services.models.loaded_model import LoadedModel, Origin
 from dragoman.services.settings import Limits, ServeConfig
 from tests.services.endpoint.conftest import Client, only_model
 

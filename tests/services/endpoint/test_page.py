@@ -8,7 +8,7 @@ import pytest
 from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.keys import Keys
 from dragoman.services.endpoint.page.routes import FOLDER
-from dragoman.services.http.static_files import SHARED
+from dragoman.services.http.pages import SHARED
 from tests.markup import HOSTILE, check_nothing_runs
 from tests.services.endpoint.conftest import Client, Stage
 

@@ -16,8 +16,7 @@ import uvicorn
 from dragoman.model.alignment.attention_map import AttentionMap
 from dragoman.model.settings import DecodeConfig
 from dragoman.services.endpoint.app import create_app
-from dragoman.services.models.loaded_model import LoadedModel
-from dragoman.services.models.origin import Origin
+from dragoman.services.models.loaded_model import LoadedModel, Origin
 from tests.services.endpoint.conftest import Stage
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")

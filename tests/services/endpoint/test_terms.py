@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.model.errors import UserError
-from dragoman.services.endpoint.terms_file import TermsFile
+from dragoman.services.endpoint.endpoint import TermsFile
 from tests.services.endpoint.conftest import Stage
 from tests.services.texts.test_glossary import TBX
 

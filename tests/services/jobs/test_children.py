@@ -83,7 +83,7 @@ def test_a_program_that_is_killed_is_started_again_without_what_it_left(tmp_path
 def test_a_program_gets_another_command_also_where_the_one_before_does_not_end_in_order(
     tmp_path: Path, up: Children, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dragoman.services.jobs.up.guard.PATIENCE", 0.5)
+    monkeypatch.setattr("dragoman.services.jobs.up.guard.TERM_TIMEOUT", 0.5)
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
     log = tmp_path / "log"
     up.start(child_of(tmp_path, deaf))

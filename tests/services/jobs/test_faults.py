@@ -147,7 +147,7 @@ def test_mlflow_that_is_away_for_a_whole_job_has_all_of_it_when_it_is_back(loop:
 @contextlib.contextmanager
 def mlflow_server(folder: Path, port: int) -> Iterator[None]:
     """A real one, until the end of the block."""
-    places = subprocesses.Places(folder, port, 0, 0, folder)
+    places = subprocesses.Layout(folder, port, 0, 0, folder)
     child = subprocesses.tracking(places, folder / "mlflow", dict(os.environ))
     with contextlib.ExitStack() as stack:
         children = Children(folder / "children.json")

@@ -11,7 +11,7 @@ from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.settings import UpRoot
 from dragoman.services.jobs.up.secret_files import enter_tokens, secrets_of
-from dragoman.services.jobs.up.subprocesses import choose_places, endpoint, environment
+from dragoman.services.jobs.up.subprocesses import choose_layout, endpoint, environment
 
 
 def test_tokens_of_files_let_in_and_a_new_one_takes_the_old_ones_place(ledger: Ledger, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_the_password_of_the_endpoints_database_goes_to_the_endpoint_alone(
 ) -> None:
     monkeypatch.setenv("PGPASSWORD", "secret")
     config = compose.typed(UpRoot, compose.values([])).service
-    places = choose_places(tmp_path, config, tmp_path)
+    places = choose_layout(tmp_path, config, tmp_path)
     shared = environment(places, config, tracking=True)
     assert "PGPASSWORD" not in shared
     assert endpoint(places, [], shared).environment["PGPASSWORD"] == "secret"

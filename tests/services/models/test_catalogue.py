@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from dragoman.model.settings import DecodeConfig
-from dragoman.services.models.catalogue import Catalogue, NotServedError
-from dragoman.services.models.loaded_model import LoadedModel
-from dragoman.services.models.origin import Origin
-from dragoman.services.models.served import Served
+from dragoman.services.models.catalogue import Catalogue, NotServedError, Served
+from dragoman.services.models.loaded_model import LoadedModel, Origin
 
 
 @dataclass

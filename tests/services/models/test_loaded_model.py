@@ -21,8 +21,7 @@ from dragoman.model.text.tokenizers import train_pair
 from dragoman.services.endpoint.batcher import Batcher
 from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.models.follower import Follower
-from dragoman.services.models.loaded_model import LoadedModel, check_answers, chosen_decode, load_model
-from dragoman.services.models.origin import Origin
+from dragoman.services.models.loaded_model import LoadedModel, Origin, check_answers, chosen_decode, load_model
 from dragoman.services.models.registry import ModelVersion
 
 MakeBundle = Callable[..., Path]

@@ -22,9 +22,8 @@ from dragoman.model.text.tokenizers import train_pair
 from dragoman.services.commands.translate import into
 from dragoman.services.models import aligning_worker
 from dragoman.services.models.aligning import AlignerApart, aligning_pool
-from dragoman.services.models.catalogue import Catalogue, NotServedError
+from dragoman.services.models.catalogue import Catalogue, NotServedError, Served
 from dragoman.services.models.loaded_model import LoadedModel, load_model
-from dragoman.services.models.served import Served
 from tests.services.conftest import LINES
 from tests.services.models.test_catalogue import Shelf
 

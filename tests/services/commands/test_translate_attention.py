@@ -17,7 +17,7 @@ from dragoman.model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
 from dragoman.model.networks.rnnsearch import RNNSearch, RNNSearchConfig
 from dragoman.model.settings import DecodeConfig
 from dragoman.model.text.tokenizer import TokenizerPair
-from dragoman.services.commands.attention import MOST_MAPS
+from dragoman.services.commands.documents import MOST_MAPS
 from dragoman.services.commands.translate import translate
 from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.batcher import Batcher
