@@ -22,6 +22,7 @@ from dragoman.services.jobs.scheduling.shares import QuotasLeft, Shares
 from dragoman.services.jobs.states import Quota, State
 
 NO_RULES = Rules()
+NO_DRIVER = Wait("drivers", needed=1)
 NO_TURN = ("after", "never")  # kinds of waits of jobs that hold up no others
 
 
@@ -70,7 +71,7 @@ class _Pass:
             wait = self._give_turn(job)
             if wait is not None:
                 turn = wait.kind not in NO_TURN
-                self.waits[job.id] = wait._replace(ahead=ahead) if turn else wait
+                self.waits[job.id] = Wait(*wait[:-1], ahead) if turn else wait
                 ahead += turn
         self.waits |= {job.id: Wait("after", behind=job.blocked) for job in self.waiting if job.blocked}
         self._grow()
@@ -94,15 +95,18 @@ class _Pass:
 
         def turn(owner: str) -> tuple[bool, int, float, int, str, str]:
             job = queues[owner][0]
-            return self.shares.exceeded(owner), -job.priority, self.shares.of(owner), job.age, job.id, owner
+            exceeded, share = self.shares.of(owner)
+            return exceeded, -job.priority, share, job.age, job.id, owner
 
         heads = [turn(owner) for owner in queues]
         heapq.heapify(heads)
         while heads:
-            owner = heapq.heappop(heads)[-1]
+            owner = heads[0][-1]
             yield queues[owner].popleft()
             if queues[owner]:
-                heapq.heappush(heads, turn(owner))
+                heapq.heapreplace(heads, turn(owner))
+            else:
+                heapq.heappop(heads)
 
     def _give_turn(self, job: Entry) -> Wait | None:
         """Starts the job, or returns why it waits."""
@@ -113,7 +117,7 @@ class _Pass:
         if not self.possible[job.needs]:
             return _short("never", job.needs, self.whole)
         if self.drivers <= 0:
-            return Wait("drivers", needed=1)
+            return NO_DRIVER
         wait = self.quotas.lacks(job)
         if wait is not None:
             return wait

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 TINY = 1e-9  # CPUs and GPUs may be fractions
 MANY = 1 << 30  # workers
@@ -17,8 +18,7 @@ class Node:
     gpus: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Needs:
+class Needs(NamedTuple):
     """The needs of one worker, and the possible numbers of workers of a job, smallest first."""
 
     choices: tuple[int, ...]

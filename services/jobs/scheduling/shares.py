@@ -22,8 +22,9 @@ class Shares:
         self._held: dict[str, list[float]] = {}  # owner -> CPUs and GPUs
         for job in jobs:
             held = self._held.setdefault(job.owner, [0.0, 0.0])
-            for kind, amount in enumerate(job.needs.total(job.workers)):
-                held[kind] += amount
+            if job.workers:
+                cpus, gpus = job.needs.total(job.workers)
+                held[:] = held[0] + cpus, held[1] + gpus
         self._whole = sum(map(self._weight, self._held))
         self._known: dict[str, tuple[bool, float]] = {}
 
@@ -35,13 +36,10 @@ class Shares:
 
     def exceeded(self, owner: str) -> bool:
         """Returns True if an owner holds a fair share of the cluster, or more, while others have jobs too."""
-        return self._look_up(owner)[0]
+        return self.of(owner)[0]
 
-    def of(self, owner: str) -> float:
-        """Returns what an owner holds and has held recently, as a part of the cluster."""
-        return self._look_up(owner)[1]
-
-    def _look_up(self, owner: str) -> tuple[bool, float]:
+    def of(self, owner: str) -> tuple[bool, float]:
+        """Returns `exceeded`, and what an owner holds and has held recently, as a part of the cluster."""
         if owner not in self._known:
             fair = self._weight(owner) / self._whole
             exceeded = fair < 1.0 - TINY and self._part(self._held[owner]) >= fair - TINY
