@@ -43,10 +43,7 @@ def with_home(verb: str, words: Sequence[str]) -> list[str]:
 def own_words(
     verb: str, words: Sequence[str], home: Path, visible: Callable[[Path], bool] = lambda _: True
 ) -> list[str]:
-    """Returns the words of the home's only shards, of those that are `visible`; empty if `words` name theirs.
-
-    Raises UserError: the home has several, whose words are listed, or no shards.
-    """
+    """Returns the words of the home's only shards, of those that are `visible`; empty if `words` name theirs."""
     if not is_open(verb, words):
         return []
     if verb == "shard":

@@ -34,10 +34,7 @@ Write = Callable[[Sequence[str | None], Floats], None]
 
 
 def embed(config: EmbedConfig, text: str | None = None) -> int:
-    """Writes one vector per line, in order, or for the `text` of the command line; a line without a token gets zeros.
-
-    Raises UserError: an unreadable input, a line that is not UTF-8 or too long, or a bundle without sentence vectors.
-    """
+    """Writes one vector per line, or for the `text` of the command line; a line without a token gets zeros."""
     check_ranges("embed", config)
     if config.format == "npy" and config.output is None:
         raise UserError("embed.format=npy: a matrix needs a file; set embed.output to its name")
@@ -137,8 +134,6 @@ def open_matrix(path: str, width: int, key: str) -> Iterator[Append]:
     """Yields a function that appends rows (n, width) to a file of NumPy, which gets its name when the block ends well.
 
     The number of rows is at the file's beginning and is written last; NumPy leaves space for it in the header.
-
-    Raises UserError: the file cannot be written; names the setting `key`.
     """
     rows = 0
 

@@ -35,10 +35,7 @@ class ExportConfig(VectorsSource):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Returns the exit code. Words without a `=` are formats, but for a run after `huggingface`.
-
-    Raises UserError: more words after `huggingface`, which writes one model.
-    """
+    """Returns the exit code. Words without a `=` are formats, but for a run after `huggingface`."""
     words, rest = positional(argv)
     if words[:1] == [HUGGINGFACE]:
         if len(words) > 2:
@@ -49,10 +46,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
-    """Writes the word vectors in `formats`, or in all, and prints each new file.
-
-    Raises UserError: an unknown format, vectors that it cannot hold, or a folder that is not writable.
-    """
+    """Writes the word vectors in `formats`, or in all, and prints each new file."""
     for word in formats:
         if word == HUGGINGFACE:
             raise UserError(f"export {HUGGINGFACE}: stands before other words and alone: export {HUGGINGFACE} [RUN]")

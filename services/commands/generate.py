@@ -32,10 +32,7 @@ HALF = "\ufffd"  # an incomplete character, of which only some bytes have been s
 
 
 def continue_texts(config: ContinueConfig, text: str | None = None) -> int:
-    """Continues the prompt, which may be the `text` of the command line, or all lines in order.
-
-    Raises UserError: a setting out of range, two prompts, an unreadable input, or a bundle of another kind.
-    """
+    """Continues the prompt, which may be the `text` of the command line, or all lines in order."""
     if text is not None:
         if config.prompt is not None:
             raise UserError(f"generate.prompt: {text[:60]!r} is on the command line too; give one of them")

@@ -54,10 +54,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def inspect(config: InspectConfig, path_given: str | None = None) -> int:
-    """Prints the content of `path_given`, or of the configured path.
-
-    Raises UserError: no path, nothing there, or a damaged file.
-    """
+    """Prints the content of `path_given`, or of the configured path."""
     name = path_given or config.path
     if name is None:
         raise UserError(
@@ -85,7 +82,7 @@ def find(config: InspectConfig, name: str) -> tuple[Path, dict[str, Any]]:
 
 
 def contents(path: Path, samples: int = 2) -> dict[str, Any]:
-    """Returns the kind and content of `path`. Raises UserError: `path` is missing, damaged, or none of the kinds."""
+    """Returns the kind and content of `path`."""
     if not path.exists():
         raise UserError(f"{path}: no such file or directory")
     if path.suffix == ".safetensors" and path.is_file():

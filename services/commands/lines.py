@@ -27,10 +27,7 @@ BOM = b"\xef\xbb\xbf"
 def read_lines(
     file: BinaryIO, name: str, on_error: Literal["raise", "skip"], section: str | None = "translate"
 ) -> Iterator[str | None]:
-    """Yields the lines without their ends; None for one that is not UTF-8, if such lines are skipped.
-
-    Raises UserError: names the file and the line (from 1) that is not UTF-8, and SECTION.on_error if it exists.
-    """
+    """Yields the lines without their ends; None for one that is not UTF-8, if such lines are skipped."""
     for number, raw in enumerate(file, 1):
         line = raw.removeprefix(BOM) if number == 1 else raw
         line = line.removesuffix(b"\n").removesuffix(b"\r")
@@ -58,8 +55,6 @@ def open_input(
 
     `languages` is called when a container of several languages is read; `rows` is the form of its pairs; `text` is the
     text of the command line, which is read instead.
-
-    Raises UserError: it cannot be read, or a text was given too; names the setting SECTION.KEY.
     """
     if text is not None:
         if path is not None:
@@ -137,10 +132,7 @@ def check_picture(key: str, path: str | None, suffixes: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def open_output(path: str | None, section: str, key: str = "output") -> Iterator[TextIO]:
-    """Yields standard output, or a file that gets its name once it is complete; .gz is compressed.
-
-    Raises UserError: the file cannot be written; names the setting SECTION.KEY.
-    """
+    """Yields standard output, or a file that gets its name once it is complete; .gz is compressed."""
     if path is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8", newline="\n")

@@ -50,10 +50,7 @@ class NBest:
 
 
 def read_nbest(lines: Iterable[str | None], name: str) -> Iterator[NBest]:
-    """Yields the lists of a file's lines, one at a time.
-
-    Raises UserError: names the file and the line (from 1) that is malformed or out of order.
-    """
+    """Yields the lists of a file's lines, one at a time."""
     current: NBest | None = None
     for position, line in enumerate(lines, 1):
         place = f"{name}, line {position}"
@@ -71,11 +68,7 @@ def read_nbest(lines: Iterable[str | None], name: str) -> Iterator[NBest]:
 
 
 def read_entry(line: str, place: str) -> tuple[int, Entry]:
-    """Returns the sentence's number and the hypothesis.
-
-    Raises UserError: too few columns, an invalid number, or a score or feature that is not finite; `place` begins the
-    message.
-    """
+    """Returns the sentence's number and the hypothesis."""
     columns = [column.strip() for column in line.split(BAR)]
     if len(columns) < 3:
         raise UserError(

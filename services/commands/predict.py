@@ -44,11 +44,7 @@ Predict: TypeAlias = Callable[[Sequence[str]], list[Prediction]]
 
 
 def predict(config: PredictConfig, text: str | None = None) -> int:
-    """Predicts for all lines in order, or for the `text` of the command line.
-
-    Raises UserError: an unreadable input, a line that is not UTF-8, a text without a mask, or a model that predicts
-    nothing of texts.
-    """
+    """Predicts for all lines in order, or for the `text` of the command line."""
     check_ranges("predict", config)
     check_picture("predict.picture", config.picture, SUFFIXES)
     if config.picture is not None and text is None:
@@ -74,10 +70,7 @@ def predict(config: PredictConfig, text: str | None = None) -> int:
 
 
 def predictor(bundle: Bundle, device: str = "cpu", best: int | None = None, steps: int = TOKENS) -> Predict:
-    """Returns what predicts with the bundle. `best`: tokens of a place; `steps`: tokens of a language model's path.
-
-    Raises UserError: the bundle predicts nothing of texts.
-    """
+    """Returns what predicts with the bundle. `best`: tokens of a place; `steps`: tokens of a language model's path."""
     if isinstance(bundle, LabelBundle):
         labeller = Labeller(bundle, device)
         return lambda texts: [*labeller.label([Words.split(text) for text in texts])]

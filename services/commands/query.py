@@ -55,11 +55,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:
-    """Answers the given words, else those that it reads, and prints each answer as it is found.
-
-    Raises:
-        UserError: an unknown word (unless skipped), a number of words that is no multiple of three, or unknown vectors.
-    """
+    """Answers the given words, else those that it reads, and prints each answer as it is found."""
     check_ranges("query", config)
     if config.sentence is not None:
         if verb == "analogy":
@@ -96,10 +92,7 @@ def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:
 
 
 def questions_of(verb: Verb, words: Sequence[str], where: str) -> list[Sequence[str]]:
-    """Returns the words of each question: one for neighbours, three for an analogy.
-
-    Raises UserError: the number of words is no multiple of three; `where` begins the message.
-    """
+    """Returns the words of each question: one for neighbours, three for an analogy."""
     size = 1 if verb == "neighbours" else 3
     if len(words) % size:
         raise UserError(f"{where}: an analogy has three words, A B C (A is to B as C is to ?); there are {len(words)}")

@@ -30,10 +30,7 @@ SCORE, LENGTH = "Score", "Length"  # features of every hypothesis: the other sys
 
 
 def rerank(config: RerankConfig) -> int:
-    """Scores, tunes if asked, reorders and reports.
-
-    Raises UserError: contradicting settings, a malformed list, or files that do not match.
-    """
+    """Scores, tunes if asked, reorders and reports."""
     check(config)
     with contextlib.ExitStack() as stack:
         file, name = stack.enter_context(open_input(config.nbest, "rerank", "nbest"))

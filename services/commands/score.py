@@ -74,11 +74,7 @@ class Totals:
 
 
 def score(config: ScoreConfig) -> int:
-    """Scores all pairs in order, one line of output each.
-
-    Raises UserError: an unreadable input, a malformed line, files of different length, a pair too long, or settings
-    that only a translation model has.
-    """
+    """Scores all pairs in order, one line of output each."""
     check_ranges("score", config)
     with contextlib.ExitStack() as stack:
         scorer, search, languages = choose_scorer(config)
@@ -210,10 +206,7 @@ def read_pairs(config: ScoreConfig, languages: tuple[str, ...], stack: contextli
 
 
 def pairs_of_lines(lines: Iterator[str | None], name: str, on_error: Literal["raise", "skip"]) -> Iterator[Pair]:
-    """Yields one pair per line of source TAB target.
-
-    Raises UserError: names the file and the line (from 1) that has no TAB, or several.
-    """
+    """Yields one pair per line of source TAB target."""
     for number, line in enumerate(lines, 1):
         place = f"{name}, line {number}"
         if line is None:
@@ -232,10 +225,7 @@ def pairs_of_lines(lines: Iterator[str | None], name: str, on_error: Literal["ra
 def pairs_of_files(
     sources: Iterator[str | None], targets: Iterator[str | None], source: str, target: str
 ) -> Iterator[Pair]:
-    """Yields the pairs of both files' lines; `source` and `target` are the files' names.
-
-    Raises UserError: one ends before the other.
-    """
+    """Yields the pairs of both files' lines; `source` and `target` are the files' names."""
     for number, (first, second) in enumerate(itertools.zip_longest(sources, targets, fillvalue=ENDED), 1):
         if first is ENDED or second is ENDED:
             short, long = (source, target) if first is ENDED else (target, source)

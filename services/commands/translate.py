@@ -57,11 +57,7 @@ def translate(
     alignment: AlignmentConfig | None = None,
     text: str | None = None,
 ) -> int:
-    """Translates all lines in order, or the `text` of the command line; an empty line gives an empty line.
-
-    Raises UserError: an unreadable input, a line that is not UTF-8, more translations than the search finds, or
-    attention requested of a network without any.
-    """
+    """Translates all lines in order, or the `text` of the command line; an empty line gives an empty line."""
     check_picture(ATTENTION, config.attention, SUFFIXES)
     check_ranges("translate", config)
     options = text_options(config)

@@ -34,10 +34,7 @@ class TermsFile:
     _read: dict[tuple[str, str], Glossary | None] = field(default_factory=dict)
 
     def check(self, pairs: list[tuple[str, str]]) -> None:
-        """Reads the file for the pairs that are served.
-
-        Raises UserError: it cannot be read, has no term for any pair, or names no languages where several are served.
-        """
+        """Reads the file for the pairs that are served."""
         if len(pairs) > 1 and Path(self.path).suffix.lower() != ".tbx":
             names = ", ".join(f"{source}-{target}" for source, target in pairs)
             raise UserError(f"{KEY}={self.path} names no languages, and {names} are served; write it as .tbx")

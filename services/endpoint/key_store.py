@@ -72,10 +72,7 @@ class KeyStore:
         self._database: Database | None = None
 
     def there(self) -> bool:
-        """Returns False if the database is a sqlite file that does not exist.
-
-        Raises UserError: the address names no database.
-        """
+        """Returns False if the database is a sqlite file that does not exist."""
         if self._database is not None:
             return True
         try:
@@ -87,10 +84,7 @@ class KeyStore:
         return parsed.get_backend_name() != "sqlite" or Path(parsed.database or "").is_file()
 
     def open(self) -> Database:
-        """Returns the database with its tables in this program's version.
-
-        Raises UserError, ServiceError: it cannot be used, or is of another version of Dragoman.
-        """
+        """Returns the database with its tables in this program's version."""
         if self._database is None:
             database = Database(self.url, SETTING)
             with contextlib.ExitStack() as stack:
@@ -103,21 +97,18 @@ class KeyStore:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Session]:
-        """Yields a transaction that changes nothing. Raises as `open`."""
+        """Yields a transaction that changes nothing."""
         with answering(SETTING), self.open().read() as session:
             yield session
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Session]:
-        """Yields a transaction that is committed if the block ends well. Raises as `open`."""
+        """Yields a transaction that is committed if the block ends well."""
         with answering(SETTING), self.open().write() as session:
             yield session
 
     def add(self, name: str, characters: int | None = None, requests: int | None = None) -> str:
-        """Stores a new key and returns its secret, which is not stored.
-
-        Raises UserError: the name is invalid or in use.
-        """
+        """Stores a new key and returns its secret, which is not stored."""
         check_name("key", name)
         secret = f"dgk_{secrets.token_urlsafe(32)}"
         row = StoredKey(
@@ -131,7 +122,7 @@ class KeyStore:
         return secret
 
     def revoke(self, name: str) -> None:
-        """Ends a key. Raises UserError if no valid key has the name."""
+        """Ends a key."""
         with self.write() as session:
             valid = (StoredKey.name == name, StoredKey.revoked.is_(None))
             result = session.execute(update(StoredKey).where(*valid).values(revoked=time.time()))

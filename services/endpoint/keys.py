@@ -135,10 +135,7 @@ class Keys:
             return self._counts(key, month_of(self._now()))[0], key.characters
 
     def start(self) -> None:
-        """Reads the stored keys, and starts the thread that exchanges with the database.
-
-        Raises UserError, ServiceError: the database cannot be used.
-        """
+        """Reads the stored keys, and starts the thread that exchanges with the database."""
         if self.store is not None:
             self.exchange()
             self._repeating.start()

@@ -137,10 +137,7 @@ def run_batcher(config: ServeConfig, metrics: Metrics) -> Iterator[Batcher[Loade
 
 
 def read_keys(path: str | None, key: str = "serve.keys") -> list[str]:
-    """Reads the secrets of a file, one per line; `key` is the setting for messages.
-
-    Raises UserError: the file cannot be read, others can read it, or it has no keys (which would admit nobody, or all).
-    """
+    """Reads the secrets of a file, one per line; `key` is the setting for messages."""
     if path is None:
         return []
     lines = read_secret(key, path).splitlines()

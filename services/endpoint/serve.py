@@ -27,11 +27,7 @@ SWITCH = 0.0005
 def serve(
     config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str] = (), alignment: AlignmentConfig | None = None
 ) -> int:
-    """Answers requests until a signal. Prints the address on its own line once requests are answered.
-
-    Raises UserError: the port is taken, the bundle is not valid, the registry has no such model, or the file has no
-    keys.
-    """
+    """Answers requests until a signal. Prints the address on its own line once requests are answered."""
     check(config)
     if alignment is not None:
         alignment.check()
@@ -59,7 +55,7 @@ def serve(
 
 
 def check(config: ServeConfig) -> None:
-    """Refuses invalid settings by name. Raises UserError: names the key and the value."""
+    """Refuses invalid settings by name."""
     if config.models and config.bundle is not None:
         raise UserError("serve.models: cannot be set with serve.bundle; put the directory into the list")
     check_addresses("serve.proxies", config.proxies)

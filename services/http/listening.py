@@ -71,10 +71,7 @@ class Server(uvicorn.Server):
 
 
 def bind(host: str, port: int, section: str = "serve") -> socket.socket:
-    """Returns a listening socket for the keys host and port of `section`.
-
-    Raises UserError: the port is taken or forbidden, or the host is not this machine's.
-    """
+    """Returns a listening socket for the keys host and port of `section`."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
     except socket.gaierror as problem:

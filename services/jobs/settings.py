@@ -19,7 +19,7 @@ class WebhookConfig:
     stuck: Interval = 14_400.0  # seconds of waiting in the queue
 
     def check(self) -> None:
-        """Refuses impossible values. Raises UserError: names the key and the value."""
+        """Refuses impossible values."""
         if self.url is None:
             return
         check_url("service.webhook.url", self.url)
@@ -44,7 +44,7 @@ class ProxyConfig:
     teams: list[str] = field(default_factory=list)  # groups that own jobs, shards, runs and models as a person does
 
     def check(self) -> None:
-        """Refuses impossible values. Raises UserError: names the key and the value."""
+        """Refuses impossible values."""
         if self.header is None:
             return
         if self.secret is None:
@@ -112,7 +112,7 @@ class ServiceConfig:
         return max(1, self.connections // 64)
 
     def check(self) -> None:
-        """Refuses invalid numbers. Raises UserError: names the key and the value."""
+        """Refuses invalid numbers."""
         check_addresses("service.proxies", self.proxies)
         self.proxy.check()
         self.webhook.check()

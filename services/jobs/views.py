@@ -77,10 +77,7 @@ SEVERAL = ("state", "tag")  # with A,B
 
 
 def read_filters(words: Sequence[str]) -> JobFilters:
-    """Returns the filters in `words`. A word without = is a part of a name, or a job's id.
-
-    Raises UserError: names the key that is unknown or has no value.
-    """
+    """Returns the filters in `words`. A word without = is a part of a name, or a job's id."""
     filters: dict[str, str | list[str]] = {}
     for word in words:
         key, equals, value = word.partition("=")

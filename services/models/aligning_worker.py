@@ -18,10 +18,7 @@ _ALIGNERS: dict[tuple[str, bytes, str, str], Aligner] = {}  # by bundle, configu
 
 
 def answer(question: dict[str, Any], _: object) -> dict[str, Any]:
-    """Returns the maps of lines and the tokens of their translations; without any, it loads the network.
-
-    Raises UserError: the network has no attention, or not the configured head.
-    """
+    """Returns the maps of lines and the tokens of their translations; without any, it loads the network."""
     for unloaded in [key for key in _ALIGNERS if key[0] not in question["kept"]]:
         del _ALIGNERS[unloaded]
     key = question["directory"], orjson.dumps(question["config"]), question["device"]

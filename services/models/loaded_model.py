@@ -133,8 +133,6 @@ class LoadedModel:
 
         The first call loads the bundle's network in PyTorch, which reads finished translations once more. This also
         applies to exported models: CTranslate2 gives only one head, fixed by the export, and at every step of a search.
-
-        Raises UserError: the network has no attention, or not the configured head.
         """
         if self.aligner is not None:
             return self
@@ -199,10 +197,7 @@ def load_model(
     alignment: AlignmentConfig | None = None,
     apart: Pool | None = None,
 ) -> LoadedModel:
-    """Loads the bundle in `directory` and tests it on a few lines. `apart`: the process that shows its attention.
-
-    Raises UserError: not a valid translation bundle, or it fails on the test lines.
-    """
+    """Loads the bundle in `directory` and tests it on a few lines. `apart`: the process that shows its attention."""
     check_translates(directory, version.name)
     bundle, translator = open_any_translator(directory, engine, device=device, threads=threads)
     return _tested(

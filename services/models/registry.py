@@ -48,10 +48,7 @@ class Registry:
         self.cache = cache
 
     def resolve(self, reference: str) -> ModelVersion:
-        """Returns the version that `models:/NAME@ALIAS` or `models:/NAME/VERSION` names now.
-
-        Raises UserError: an invalid reference, an unknown model, alias or version, or no answer.
-        """
+        """Returns the version that `models:/NAME@ALIAS` or `models:/NAME/VERSION` names now."""
         match = REFERENCE.fullmatch(reference)
         if match is None:
             raise UserError(f"{reference!r} is neither models:/NAME@ALIAS nor models:/NAME/VERSION nor a bundle's path")
@@ -78,10 +75,7 @@ class Registry:
         return ModelVersion(name=name, version=str(version.version), run_id=str(version.run_id or ""))
 
     def list_versions(self, query: str = "") -> list[Any]:
-        """Returns MLflow's records of all versions that match `query` (in MLflow's language), newest first.
-
-        Raises UserError: the server does not answer.
-        """
+        """Returns MLflow's records of all versions that match `query` (in MLflow's language), newest first."""
         from mlflow.exceptions import MlflowException
 
         client = self._client()
@@ -102,7 +96,7 @@ class Registry:
 
     @contextlib.contextmanager
     def asking(self) -> Iterator[Any]:
-        """Yields an MLflow client. Raises UserError: the server does not answer."""
+        """Yields an MLflow client."""
         from mlflow.exceptions import MlflowException
 
         try:
@@ -115,7 +109,6 @@ class Registry:
 
         Raises:
             ServiceError: the download failed; the message says why.
-            UserError: the version holds no bundle.
         """
         kept = self.cache / version.name / f"{version.version}-{version.run_id[:12] or 'norun'}"
         if not kept.is_dir():

@@ -48,10 +48,7 @@ class Loader:
         self._alignment, self._apart = alignment, apart
 
     def load(self) -> LoadedModel:
-        """Loads the bundle, or the version that the reference names now.
-
-        Raises UserError: no valid bundle, an unknown model in the registry, or a GPU that does not exist.
-        """
+        """Loads the bundle, or the version that the reference names now."""
         return self._load(*find_model(self.source, *TRANSLATION))
 
     def load_version(self, version: ModelVersion) -> LoadedModel:
@@ -75,10 +72,7 @@ class Loader:
 
 
 def open_bundle(source: BundleSource) -> TranslationBundle:
-    """Loads the bundle itself, for commands that ask the network and do not decode.
-
-    Raises UserError: no valid translation bundle, or an unknown model in the registry.
-    """
+    """Loads the bundle itself, for commands that ask the network and do not decode."""
     directory, version = find_model(source, *TRANSLATION)
     check_translates(directory, version.name)
     return load_bundle(directory)
@@ -87,9 +81,6 @@ def open_bundle(source: BundleSource) -> TranslationBundle:
 def find_model(source: BundleSource, *kinds: str) -> tuple[Path, ModelVersion]:
     """Returns the bundle's directory, and its version if it is from the registry; where none is named, those of the
     home's only model of these kinds (none: any).
-
-    Raises UserError: none is named and the home has none or several, the registry has no such model, or its GPU does
-    not exist.
     """
     check_device(source.home)
     bundle, model = source.bundle, source.model
@@ -105,10 +96,7 @@ def find_model(source: BundleSource, *kinds: str) -> tuple[Path, ModelVersion]:
 
 
 def only_model(home: Home, kinds: Sequence[str]) -> str:
-    """Returns the home's only champion of these kinds, `models:/NAME@champion`; without any its only run with a bundle.
-
-    Raises UserError: there is none, or there are several, whose names follow.
-    """
+    """Returns the home's only champion of these kinds, `models:/NAME@champion`; without any its only run with a bundle."""
     names = [f"models:/{name}@champion" for name in champions(home, kinds)]
     names = names or runs_of(Path(home.runs), kinds)
     what = f"{' or '.join(kinds)} model".lstrip()
@@ -134,10 +122,7 @@ class OnlyChampion:
         self._reference: str | None = None
 
     def resolve(self, _: str) -> ModelVersion:
-        """Returns its version; the first model that is found is followed from then on.
-
-        Raises UserError: there is none, or there are several.
-        """
+        """Returns its version; the first model that is found is followed from then on."""
         if self._reference is None:
             names = champions(self._home, TRANSLATION)
             if len(names) != 1:
@@ -173,10 +158,7 @@ def champions(home: Home, kinds: Sequence[str]) -> list[str]:
 
 
 def named_folder(source: BundleSource, name: str) -> Path:
-    """Returns the folder of a bundle at a place or of a run; that of the place where there is a file of it.
-
-    Raises UserError: nothing has that name; with the runs that have a bundle.
-    """
+    """Returns the folder of a bundle at a place or of a run; that of the place where there is a file of it."""
     runs = Path(source.home.runs)
     folder = find_bundle(name, runs, Path(source.home.cache)) or bundle_folder(name, source.home.cache)
     if not folder.exists():
@@ -188,10 +170,7 @@ def named_folder(source: BundleSource, name: str) -> Path:
 
 
 def open_text_bundle(source: BundleSource, kind: "TextKind") -> "TextBundle":
-    """Loads the bundle of a network of one language.
-
-    Raises UserError: no valid bundle of this kind, or an unknown model in the registry.
-    """
+    """Loads the bundle of a network of one language."""
     from dragoman.model.bundles.language import load_text_bundle  # loads torch
 
     directory, _ = find_model(source, kind)

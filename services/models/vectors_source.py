@@ -27,8 +27,6 @@ class VectorsSource:
 def open_vectors(source: VectorsSource, section: str) -> VectorsBundle:
     """Loads the word vectors that the key `vectors` of a verb's section names; without a name those of the newest run
     that has any, else the registry's newest.
-
-    Raises UserError: an unknown name, no valid bundle of word vectors, or none anywhere.
     """
     key, reference = f"{section}.vectors", source.vectors
     if reference is None:
@@ -44,10 +42,7 @@ def open_vectors(source: VectorsSource, section: str) -> VectorsBundle:
 
 
 def vectors_folder(source: VectorsSource, section: str, reference: str) -> Path:
-    """Returns the directory of a bundle, of a run's bundle, or of a version in the registry.
-
-    Raises UserError: an unknown name; with the runs that have a bundle.
-    """
+    """Returns the directory of a bundle, of a run's bundle, or of a version in the registry."""
     if is_registered(reference):
         registry = Registry(source.home.tracking, Path(source.home.cache))
         return registry.fetch(registry.resolve(reference))

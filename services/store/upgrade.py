@@ -21,9 +21,7 @@ class Schema:
 def upgrade(database: Database, schema: Schema) -> None:
     """Makes the tables of an empty database, one process at a time.
 
-    Raises:
-        UserError: it has those of another version, which stay as they are.
-        ServiceError: pages of its file are damaged; what is still sound would go on without the rest.
+    Raises ServiceError: pages of its file are damaged; what is still sound would go on without the rest.
     """
     if database.is_sqlite:
         with database.engine.connect() as connection:

@@ -122,11 +122,12 @@ def test_a_rehearsed_command_is_left_as_it_is_because_another_home_may_be_meant(
 
 def test_the_planner_takes_the_only_shards_that_the_owner_may_see(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     french, german = (sharding(home, f"mine-{pair}-bpe", pair) for pair in ("en-fr", "en-de"))
-    monkeypatch.setattr(worker, "make_plan", lambda _, words, *__: words)
+    monkeypatch.setattr(worker, "make_plan", lambda _, words, *__: {"words": words, "reads": {}})
 
     def answer(*visible: Path) -> str:
         places = {"roots": [str(home)], "secrets": [], "visible": [str(home), *map(str, visible)]}
-        return str(worker.answer({"verb": "train", "words": ["seed=2"], "gpus": 0, "early": False, **places}))
+        question = {"verb": "train", "words": ["seed=2"], "owner": "anna", "gpus": 0, "early": False, **places}
+        return str(worker.answer(question))
 
     assert "['corpus=tsv', 'corpus.name=mine', 'pair=en-de', 'tokenizer=bpe', 'seed=2']" in answer(german)
     assert "2 shardings; say which:" in answer(german, french) and "tokenizer=bpe seed=2" in answer(german, french)

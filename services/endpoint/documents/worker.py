@@ -33,7 +33,7 @@ SAMPLE = 2000  # characters that tell a document's language
 
 
 def answer(question: dict[str, Any], parent: Parent) -> dict[str, Any]:
-    """Returns a document's content in another language, and the notes for its owner. Raises UserError."""
+    """Returns a document's content in another language, and the notes for its owner."""
     document = read_document(question["name"], base64.b64decode(question["content"]))
     return translate_document(document, question["most"], question["language"], parent)
 

@@ -104,7 +104,7 @@ def _check_submission(words: Sequence[str]) -> int:
 
 
 def address(root: Root) -> str:
-    """Returns the address of the job service. Raises UserError: none is named, and none runs here."""
+    """Returns the address of the job service."""
     if root.jobs.service is not None:
         if not root.jobs.service.startswith(("http://", "https://")):
             raise UserError(f"jobs.service={root.jobs.service}: give its address as http://HOST:8300")

@@ -25,10 +25,7 @@ Verb = Callable[[JobsConfig, JobClient, Sequence[str]], int]
 
 
 def client(config: JobsConfig, address: str) -> JobClient:
-    """Returns the client of the service at `address`.
-
-    Raises UserError: jobs.key_file cannot be read.
-    """
+    """Returns the client of the service at `address`."""
     token = None if config.key_file is None else read_secret("jobs.key_file", config.key_file)
     return JobClient(address, token, config.owner or this_user())
 

@@ -69,7 +69,7 @@ class Person:
         return self.sees_all or owner == self.owner or owner in self.teams
 
     def acts_as(self, owner: str | None) -> str:
-        """Returns the owner of what this user submits: themself, or one of their teams. Raises UserError: another."""
+        """Returns the owner of what this user submits: themself, or one of their teams."""
         if owner is not None and owner not in self.owners and self.role != "admin":
             raise UserError(f"jobs.owner={owner}: you submit as {' or '.join(self.owners)}")
         return owner or self.owner
@@ -148,10 +148,7 @@ class Access:
             return session.scalar(query.limit(1)) is not None
 
     def enter(self, name: str, role: str, token: str, actor: str) -> None:
-        """Accepts `token`, made elsewhere, in place of the one that was entered under this name.
-
-        Raises UserError: an invalid role, a token that could be guessed, or no admin would be left.
-        """
+        """Accepts `token`, made elsewhere, in place of the one that was entered under this name."""
         if len(token) < SHORTEST:
             raise UserError(f"token {name!r}: {len(token)} characters; at least {SHORTEST} are needed")
         self._check_role(role)
@@ -179,10 +176,7 @@ class Access:
         return token
 
     def revoke(self, name: str, actor: str) -> None:
-        """Ends a token, with its sessions.
-
-        Raises UserError: no valid token has that name, or it is the last admin's without an end while others are valid.
-        """
+        """Ends a token, with its sessions."""
         with self.ledger.noting(actor, "token", f"revoked {name}") as session:
             valid = session.scalars(select(Token).where(*self._valid())).all()
             admins = [token.name for token in valid if token.role == "admin" and token.expires is None]
@@ -237,7 +231,7 @@ class Access:
     def set_quota(
         self, owner: str, cpus: float | None, gpus: float | None, actor: str, jobs: int | None = None
     ) -> None:
-        """Sets the quota of an owner. Raises UserError for a limit below 0."""
+        """Sets the quota of an owner."""
         check_name("owner", owner)
         for name, value in (("cpus", cpus), ("gpus", gpus), ("jobs", jobs)):
             if value is not None and not value >= 0:

@@ -44,7 +44,7 @@ class JobQuery(Strict):
         return self.sort.lstrip("-") == "submitted"
 
     def conditions(self, now: float, state: bool = True) -> list[ColumnElement[bool]]:
-        """Returns the conditions; without that of the state if `state` is False. Raises UserError as `within`."""
+        """Returns the conditions; without that of the state if `state` is False."""
         conditions = within(self, JOBS.c.submitted, now)
         if state and self.state:
             conditions.append(JOBS.c.state.in_(sorted(self.state)))
@@ -73,7 +73,7 @@ class ListQuery(JobQuery):
 
 
 def within(query: JobQuery, at: ColumnElement[float], now: float) -> list[ColumnElement[bool]]:
-    """Returns the conditions of a query's span of time. Raises UserError for an impossible moment."""
+    """Returns the conditions of a query's span of time."""
     conditions: list[ColumnElement[bool]] = []
     if query.since:
         conditions.append(at >= moment_of("since", query.since, now))

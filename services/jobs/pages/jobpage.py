@@ -77,7 +77,7 @@ def overview(page: Page, name: str) -> dict[str, Any]:
 
 
 def chosen_priority(page: Page) -> int:
-    """Returns the priority in a form. Raises UserError if there is none of that name."""
+    """Returns the priority in a form."""
     values = {"priority": page.text("priority") or "normal"}
     return PRIORITIES[validated(PriorityRequest, values, "=").priority]
 

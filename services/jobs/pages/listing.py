@@ -68,10 +68,7 @@ class Filter:
         )
 
     def conditions(self, person: Person, now: float) -> list[ColumnElement[bool]]:
-        """Returns the conditions of the wanted jobs that a user may see, in any state; `now` by the ledger's clock.
-
-        Raises UserError if the text cannot be read.
-        """
+        """Returns the conditions of the wanted jobs that a user may see, in any state; `now` by the ledger's clock."""
         query = validated(JobQuery, read_filters(self.q.split()), "=")
         conditions = [*person.jobs(), *query.conditions(now)]
         if self.sweep:
@@ -112,7 +109,7 @@ class Listing:
 
 
 def listing(page: Page, filters: Filter) -> Listing:
-    """Returns the requested jobs that a user may see. Raises UserError if the search cannot be read."""
+    """Returns the requested jobs that a user may see."""
     site, ledger = page.site, page.operations.ledger
     wanted = filters.conditions(page.person, ledger.now())
     order = list(page.operations.loop.scheduler.outcome.waits)

@@ -56,7 +56,6 @@ def make_plan(
     checked. The plan's `reads` are the files that it depends on, if it depends on nothing else.
 
     Raises:
-        UserError: the words, or where they lead, are refused.
         RefusedPlanError: the command refuses them; it has the files that the job would open.
     """
     areas = Areas(roots[0], tuple(roots[1:]), tuple(secrets))
@@ -219,10 +218,7 @@ def _shape(verb: str, values: Mapping[str, Any], lanes: int, steps: bool) -> str
 
 
 def rehearse(verb: str, words: Sequence[str]) -> dict[str, Any]:
-    """Checks the words of a command; returns its configuration, with what its shards and their size settle.
-
-    Raises UserError: in the command's own words.
-    """
+    """Checks the words of a command; returns its configuration, with what its shards and their size settle."""
     said = io.StringIO()
     with compose.rehearsal() as settled, remembered(words), redirect_stderr(said), redirect_stdout(said):
         code = run_verb(verb, words)

@@ -69,7 +69,6 @@ class Planner:
         """Returns the plan of an owner's submission; with `visible` folders, on the only shards in them.
 
         Raises:
-            UserError: it is refused, or planning it takes too much computing or memory.
             ServiceError: the planner has gone, or a server or disk has failed: another try may succeed.
             PlanFaultError: the planner failed.
         """
@@ -89,7 +88,6 @@ class Planner:
         """Returns the settings of the command, with the choices made of groups: see fields.py.
 
         Raises:
-            UserError: an unknown command or choice.
             ServiceError, PlanFaultError: as `plan`.
         """
         key = (verb, *sorted(chosen.items()))
@@ -131,7 +129,6 @@ def _read(answer: dict[str, Any], name: str) -> dict[str, Any]:
     """Returns the answer.
 
     Raises:
-        UserError: the submission is refused.
         ServiceError, PlanFaultError: as `Planner.plan`.
     """
     if "refused" in answer:

@@ -53,7 +53,7 @@ class Operations:
         return self.ledger.job(named[0].id)
 
     def page(self, person: Person, query: ListQuery) -> schemas.JobPage:
-        """Returns the wanted jobs, and the number of jobs in each state. Raises UserError for an impossible moment."""
+        """Returns the wanted jobs, and the number of jobs in each state."""
         seen = person.jobs()
         newest = self.ledger.newest  # before the jobs are read, so that no change is missed
         rows, following = self.ledger.rows(("seq", *views.COLUMNS), query, query.cursor, query.limit, seen)
@@ -81,7 +81,7 @@ class Operations:
         return why.text if why else ""
 
     def plan(self, person: Person, body: schemas.PlanRequest) -> dict[str, Any]:
-        """Returns the plan. Raises UserError if it is refused, or can never fit into the cluster."""
+        """Returns the plan."""
         capacity = self.loop.capacity
         request = Request(person.acts_as(body.owner), body.verb, body.overrides, person.may("admin"))
         plan = self.loop.intake.plans.make(request, capacity)
@@ -90,7 +90,7 @@ class Operations:
         return plan
 
     def submit(self, person: Person, body: schemas.Submission) -> Job:
-        """Creates a job. Raises UserError or HTTPException (429) if it is refused."""
+        """Creates a job."""
         check_words(body.verb, body.overrides)
         after = [self.job(person, other).id for other in body.after]
         options: Columns = {
@@ -159,7 +159,6 @@ class Operations:
         """Sets the jobs that a job comes after.
 
         Raises:
-            UserError: one of them comes after this job, or will not succeed.
             ConflictError: it has started.
         """
 

@@ -37,8 +37,6 @@ class Ownership:
 
         `admin`: the token that submitted it is an admin's. Folders of the owner are writable even if the command only
         reads them.
-
-        Raises UserError: a place belongs to another owner, or is to be changed and belongs to nobody.
         """
         closed = self._asks_for_tokens()
         admin = admin and closed  # where everybody is an admin, names alone keep owners apart
@@ -74,10 +72,7 @@ class Ownership:
         return set()
 
     def mark(self, owner: str, places: Sequence[Place]) -> None:
-        """Makes the owner's folders in which a job is about to write.
-
-        Raises UserError: something that no job made has the owner's name.
-        """
+        """Makes the owner's folders in which a job is about to write."""
         for root in self._roots:
             folder = root / owner
             writes = (Path(place["path"]) for place in places if place["use"] in WRITES)
@@ -89,10 +84,7 @@ class Ownership:
             (folder / MARK).touch()
 
     def check_model(self, plan: Mapping[str, Any], owner: str, admin: bool) -> str:
-        """Returns the owner of the model that a plan registers or promotes; empty if it has none.
-
-        Raises UserError: the model is another owner's, and `owner` is no admin.
-        """
+        """Returns the owner of the model that a plan registers or promotes; empty if it has none."""
         name = plan.get("model")
         if not name:
             return ""

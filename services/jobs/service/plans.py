@@ -44,10 +44,7 @@ class Plans:
         self._measured: tuple[int, list[Measurement]] = 0, []  # the id of the newest, and all that are used
 
     def make(self, request: Request, capacity: Capacity | None) -> dict[str, Any]:
-        """Returns the plan, with the expected `seconds` for each number of workers.
-
-        Raises UserError: the command, or an owner of what it reads or writes, refuses it.
-        """
+        """Returns the plan, with the expected `seconds` for each number of workers."""
         plan = self._ask(request, sum(node.gpus for node in capacity.nodes) if capacity else 0.0)
         self.ownership.check_model(plan, request.owner, request.admin)
         if capacity is not None and capacity.nodes:  # a range may exceed what the cluster ever holds

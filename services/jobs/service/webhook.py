@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 
 def read_key(path: str) -> bytes:
-    """Returns the key that signs. Raises UserError: the file holds none, or one that is too short."""
+    """Returns the key that signs."""
     try:
         text = read_secret("service.webhook.secret", path)
         key = base64.b64decode(text.removeprefix(SECRET), validate=True)

@@ -164,7 +164,7 @@ def test_a_plan_that_needs_too_much_memory_is_refused(monkeypatch: pytest.Monkey
         raise MemoryError
 
     monkeypatch.setattr(worker, "make_plan", fail)
-    asked = {"verb": "train", "words": [], "roots": [], "secrets": [], "gpus": 0.0, "early": True}
+    asked = {"verb": "train", "words": [], "owner": "", "roots": [], "secrets": [], "gpus": 0.0, "early": True}
     found = answer_or_refuse(worker.answer, asked, worker.WHAT)
     assert "more than 2 GiB of memory" in found["refused"] and found["spent"]
     code = "import dragoman.services.subprocesses.worker as w; w.limit_memory(2 << 30); bytearray(3 << 30)"
