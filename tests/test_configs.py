@@ -17,7 +17,6 @@ from dragoman.model.networks.architectures import ARCHITECTURES, any_network, ar
 from dragoman.model.ranges import ranges_of
 from dragoman.model.schema import flat
 from dragoman.pipelines.config import Config
-from dragoman.services.jobs.planning.fields import fields
 from dragoman.services.jobs.settings import UpRoot
 from dragoman.services.verbs import VERBS
 
@@ -196,12 +195,3 @@ def test_numbers_out_of_range_are_refused(override: str, message: str, capsys: p
     root: type[Any] = UpRoot if "service" in override else Config
     assert compose.run(started, root, [override], "x") == 2
     assert message in capsys.readouterr().err
-
-
-def test_ranges_of_the_chosen_model_are_shown_in_the_form() -> None:
-    """From the types of the architecture."""
-    (section,) = (one for one in fields("train", {"model": "transformer_base"})["sections"] if one["name"] == "model")
-    rows = {row["key"]: row for row in section["fields"]}
-    assert rows["model.dropout"]["range"] == "at least 0 and below 1"
-    assert rows["model.feed_forward"]["range"] == "at least 1" and rows["model.feed_forward"]["kind"] == "whole"
-    assert rows["model.norm"]["choices"] == ["pre", "post"]

@@ -96,7 +96,7 @@ def find_model(source: BundleSource, *kinds: str) -> tuple[Path, ModelVersion]:
 
 
 def only_model(home: Home, kinds: Sequence[str]) -> str:
-    """Returns the home's only champion of these kinds, `models:/NAME@champion`; without any its only run with a bundle."""
+    """Returns the home's only champion of these kinds as `models:/NAME@champion`, else its only run with a bundle."""
     names = [f"models:/{name}@champion" for name in champions(home, kinds)]
     names = names or runs_of(Path(home.runs), kinds)
     what = f"{' or '.join(kinds)} model".lstrip()

@@ -81,7 +81,7 @@ def job(page: Viewer, id: Id) -> Response:
         title=jobpage.title(job),
         log=log,
         parts=marked(_parts(page, id)),
-        choices=submitting.choices(page) if job.state in QUEUED else [],
+        before=submitting.jobs_before(page) if job.state in QUEUED else [],
         done=page.done(jobpage.DONE),
         stream="" if job.state in ENDED else f"/live/jobs/{id}?{follow}",
     )
@@ -153,25 +153,14 @@ def _show_form(
     filled: submitting.Filled,
     plan: Any = None,
     refusal: Refusal | None = None,
-    words: Sequence[str] = (),
+    overrides: Sequence[str] = (),
 ) -> Response:
-    try:
-        fields, filled = submitting.form(page.site, filled)
-    except (UserError, ServiceError) as wrong:
-        fields, refusal = {"groups": [], "general": [], "sections": []}, refusal_of(wrong)
     problem, status = (refusal.text, refusal.status) if refusal else ("", 200)
-    values = {"plan": plan, "problem": problem, "verb": filled.verb, "words": words}
+    values = {"plan": plan, "problem": problem, "overrides": overrides}
     if page.request.headers.get("x-part") == "plan":
         return HTMLResponse(page.render("_plan.html", **values), status, headers=HEADERS)
-    return page.show(
-        "submit.html",
-        status,
-        **values,
-        asked=fields,
-        filled=filled,
-        verbs=VERBS,
-        choices=submitting.choices(page),
-    )
+    offered = {"verbs": VERBS, "groups": submitting.offered_choices(), "before": submitting.jobs_before(page)}
+    return page.show("submit.html", status, **values, **offered, filled=filled)
 
 
 @router.get("/submit")
@@ -185,17 +174,13 @@ def empty_form(page: Submitter, like: str = "") -> Response:
 
 @router.post("/submit")
 def hand_in(page: SubmitterForm) -> Response:
-    filled, what = submitting.read_form(page.sent), page.text("do") or "plan"
-    if what == "fields":  # another command or model has other fields
-        return _show_form(page, filled)
+    filled = submitting.read_form(page.sent)
     try:
-        fields, filled = submitting.form(page.site, filled)
-        words = submitting.overrides(fields, filled)
-        body = submitting.submission(filled, words)
-        if what == "submit":
+        body = submitting.submission(filled)
+        if page.text("do") == "submit":
             job = page.operations.submit(page.person, body)
             return RedirectResponse(f"/jobs/{job.id}?done=submit", 303)
         request = schemas.PlanRequest(verb=body.verb, overrides=body.overrides, owner=body.owner)
-        return _show_form(page, filled, page.operations.plan(page.person, request), words=body.overrides)
+        return _show_form(page, filled, page.operations.plan(page.person, request), overrides=body.overrides)
     except (UserError, ServiceError, HTTPException, KeyError) as wrong:
         return _show_form(page, filled, refusal=refusal_of(wrong))

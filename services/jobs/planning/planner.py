@@ -9,7 +9,7 @@ import copy
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +53,7 @@ class Planner:
         """`roots` are the home and other folders that jobs may read; `secrets` are the service's files in them."""
         self.roots, self.secrets = [str(root) for root in roots], [str(secret) for secret in secrets]
         self.pool = Pool(MODULE, PROCESSES, COMPUTING)
-        self._lock = threading.Lock()  # guards the caches
-        self._fields: dict[tuple[Any, ...], dict[str, Any]] = {}  # depends only on the code
+        self._lock = threading.Lock()  # guards the cache
         self._plans: OrderedDict[str, dict[str, Any]] = OrderedDict()  # question -> answer, with the files it read
 
     def plan(
@@ -77,23 +76,12 @@ class Planner:
         request_line = json.dumps(question)
         with self._lock:
             answer = self._recall(request_line)
-        answer = answer or _read(self._ask(question), "plan")
+        answer = answer or _read(self._ask(question))
         if answer["reads"]:
             with self._lock:
                 self._keep(request_line, answer)
         plan: dict[str, Any] = copy.deepcopy(answer["plan"])  # the kept one stays as it is
         return plan
-
-    def fields(self, verb: str, chosen: Mapping[str, str]) -> dict[str, Any]:
-        """Returns the settings of the command, with the choices made of groups: see fields.py.
-
-        Raises:
-            ServiceError, PlanFaultError: as `plan`.
-        """
-        key = (verb, *sorted(chosen.items()))
-        if key not in self._fields:
-            self._fields[key] = _read(self._ask({"fields": verb, "chosen": dict(chosen)}), "fields")["fields"]
-        return self._fields[key]
 
     def prepare(self) -> None:
         """Starts a process, so that the first question need not wait for loading."""
@@ -125,7 +113,7 @@ class Planner:
         return answer
 
 
-def _read(answer: dict[str, Any], name: str) -> dict[str, Any]:
+def _read(answer: dict[str, Any]) -> dict[str, Any]:
     """Returns the answer.
 
     Raises:
@@ -133,7 +121,7 @@ def _read(answer: dict[str, Any], name: str) -> dict[str, Any]:
     """
     if "refused" in answer:
         raise RefusedPlanError(answer["refused"], answer.get("places", []))
-    if name not in answer:
+    if "plan" not in answer:
         kind = ServiceError if answer.get("again") else PlanFaultError
         raise kind(f"the planner failed: {answer.get('failed')}")
     return answer

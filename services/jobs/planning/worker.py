@@ -10,7 +10,6 @@ from typing import Any
 
 from dragoman.model.errors import UserError
 from dragoman.services.from_home import own_words
-from dragoman.services.jobs.planning.fields import fields
 from dragoman.services.jobs.planning.plan import make_plan
 from dragoman.services.jobs.planning.planner import COMPUTING
 from dragoman.services.subprocesses.worker import serve
@@ -19,9 +18,7 @@ WHAT = "planning it, with settings that are too large,"
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
-    """Returns `{"plan": ..., "reads": stamps}`, `{"fields": ...}`, or `{"refused": reason, "places": ...}`."""
-    if "fields" in question:
-        return {"fields": fields(question["fields"], question["chosen"])}
+    """Returns `{"plan": ..., "reads": stamps}` or `{"refused": reason, "places": ...}`."""
     roots = [Path(root) for root in question["roots"]]
     secrets = [Path(secret) for secret in question["secrets"]]
     verb, words, visible = question["verb"], question["words"], {*question.get("visible", ())}

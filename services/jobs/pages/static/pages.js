@@ -186,16 +186,7 @@
   if (plan) {
     const place = $("[data-plan-place]");
     let pending;
-    plan.addEventListener("change", (event) => {
-      const field = event.target.closest(".field");
-      if (event.target.matches("[data-fields]")) { // other fields belong to it: a new page with what stands here
-        const what = document.createElement("input");
-        Object.assign(what, { type: "hidden", name: "do", value: "fields" });
-        plan.append(what);
-        plan.submit();
-        return;
-      }
-      if (field && event.target.defaultValue !== undefined) field.classList.toggle("set", event.target.value !== event.target.defaultValue);
+    plan.addEventListener("change", () => {
       clearTimeout(pending);
       pending = setTimeout(() => send(plan, { do: "plan" }, place, "plan"), 250);
     });

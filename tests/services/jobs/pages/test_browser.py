@@ -144,10 +144,10 @@ def test_without_script_a_job_is_found_asked_about_and_stopped(world: World, tab
     assert "It is asked to stop" in page.inner_text(".notice.good")
     assert world.ledger.job(job.id).state == State.STOPPED
     page.goto(f"{world.address}/submit?verb=shard")
-    page.fill("textarea[name=more]", "seed=many")
+    page.fill("textarea[name=settings]", "seed=many")
     page.click("text=Plan it")
     assert "seed" in page.inner_text("[role=alert]")
-    assert page.input_value("textarea[name=more]") == "seed=many"
+    assert page.input_value("textarea[name=settings]") == "seed=many"
 
 
 def test_with_script_a_page_follows_its_job_while_the_service_restarts(world: World, tab: Tab) -> None:
@@ -207,20 +207,20 @@ def test_the_plan_comes_beside_the_form_and_the_log_in_pieces(world: World, tab:
     assert numbers == list(range(numbers[0], 60_000))
     page.goto(f"{world.address}/submit?verb=shard")
     page.on("request", lambda request: asked.append(request.url) if request.method == "POST" else None)
-    page.locator("#more").press_sequentially("seed=3")
+    page.locator("#settings").press_sequentially("seed=3")
     assert not asked  # no request a keystroke
-    page.locator("#more").blur()
+    page.locator("#settings").blur()
     wait(page, lambda: "Takes" in page.inner_text("#plan"))
     assert len(asked) == 1
-    assert page.input_value("#more") == "seed=3"
+    assert page.input_value("#settings") == "seed=3"
 
 
 def test_plan_and_submit_stay_in_the_window_beside_a_long_plan(world: World, tab: Tab) -> None:
     page = tab(viewport={"width": 1440, "height": 900})
     page.goto(f"{world.address}/submit?verb=shard")
     words = ["pair=de-en", "seed=3", *(f"shards.shard_lines={number}" for number in range(1000, 1018))]
-    page.fill("#more", "\n".join(words))
-    page.locator("#more").blur()
+    page.fill("#settings", "\n".join(words))
+    page.locator("#settings").blur()
     wait(page, lambda: "Takes" in page.inner_text("#plan"))
     page.evaluate("scrollTo(0, 0)")
     for label in ("Plan it", "Submit"):

@@ -73,7 +73,7 @@ def test_labels_below_curves_are_whole_steps_and_short(steps: int, labels: str) 
 def test_a_copy_of_a_training_gets_a_name_that_resumes_nothing(world: World, browser: httpx.Client) -> None:
     def name(job: Job) -> str:
         page = browser.get(f"/submit?like={job.id}").text
-        found = re.search(r'name="set.name" value="([^"]*)"', page)
+        found = re.search(r'name="name" value="([^"]*)"', page)
         assert found is not None and re.search(r"<textarea[^>]*></textarea>", page)  # no name among the other overrides
         assert 'name="set.model.dropout" value="0.1"' in page  # all else is as it was
         return found[1]

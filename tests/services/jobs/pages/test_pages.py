@@ -10,7 +10,6 @@ import pytest
 from itsdangerous import URLSafeSerializer
 from sqlalchemy import insert
 
-from dragoman.conf import compose
 from dragoman.services.jobs.client import table
 from dragoman.services.jobs.ledger.database import Job
 from dragoman.services.jobs.pages.sessions import COOKIE
@@ -61,7 +60,7 @@ def test_whatever_a_job_is_called_its_pages_are_strict_html(world: World, browse
     log.write_bytes("\n".join(HOSTILE_TEXTS).encode("utf-8", "surrogatepass"))
     for path in ("/", f"/jobs/{job.id}"):
         check_nothing_runs(browser.get(path).text)
-    odd = "&".join(f"{key}={quote(everything, errors='surrogatepass')}" for key in ("set.name", "set.pair", "search"))
+    odd = "&".join(f"{key}={quote(everything, errors='surrogatepass')}" for key in ("name", "settings", "search"))
     for path in (
         "/tokens",
         "/submit?verb=train",
@@ -155,42 +154,28 @@ def test_a_job_is_put_first_stopped_tried_again_and_removed_without_script(world
     assert browser.get(f"/jobs/{job.id}").status_code == 404
 
 
-def test_the_form_is_made_of_the_typed_configuration_and_plans_before_it_submits(
-    world: World, browser: httpx.Client
-) -> None:
-    page = browser.get("/submit?verb=train").text
-    assert 'name="set.train.optimizer.lr"' in page
-    assert "highest learning rate, at the end of the warm-up" in page  # the comment beside the default
-    assert re.search(r'name="set.train.optimizer.schedule">.*<option selected>inverse_sqrt</option>', page)
-    assert "inverse_sqrt" in page and "tracking.uri" not in page and "service." not in page
-    lstm = browser.get("/submit?verb=train&set.model=rnnsearch_additive").text
-    assert 'name="set.model.heads"' in page and 'name="set.model.heads"' not in lstm
-    shown = {"csrf": csrf(page), "base.verb": "train", "base.model": "transformer_tiny", "do": "fields"}
-    typed = {"verb": "train", "set.model.width": "128", "set.model.heads": "2", "set.model": "transformer_base"}
-    other = browser.post("/submit", data={**shown, **typed}).text  # only what was typed goes on to the other model
-    assert 'name="set.model.width" value="512"' in other and 'name="set.model.heads" value="2"' in other
-    demo = browser.get("/submit?verb=train&set.experiment=demo").text
-    steps = compose.values(["experiment=demo"])["train"]["max_steps"]
-    assert f'name="set.train.max_steps" value="{steps}"' in demo  # what the experiment says
-    sent = {"csrf": csrf(page), "verb": "shard", "set.corpus": "everyday", "do": "plan"}
+def test_the_form_plans_before_it_submits(world: World, browser: httpx.Client) -> None:
+    page = browser.get("/submit?verb=train&model=rnnsearch_additive").text
+    assert re.search(r'name="model">.*<option selected>rnnsearch_additive</option>', page)
+    sent = {"csrf": csrf(page), "verb": "shard", "corpus": "everyday", "do": "plan"}
     told = browser.post("/submit", data=sent)
     assert told.status_code == 200, told.text
     assert "shards" in told.text and "Takes" in told.text
     assert world.ledger.counts().get("submitted", 0) == 0
-    wrong = browser.post("/submit", data={**sent, "verb": "train", "set.train.max_steps": "many"})
-    assert wrong.status_code == 400
-    assert "train.max_steps=many: must be a whole number" in wrong.text
-    assert 'value="many"' in wrong.text  # what was typed still stands there
-    refused = browser.post("/submit", data={**sent, "more": "corpus.root=/etc"}, headers={"X-Part": "plan"})
+    wrong = browser.post("/submit", data={**sent, "settings": "corpus.pairs=many"})
+    assert wrong.status_code == 400 and "corpus.pairs" in wrong.text
+    assert "corpus.pairs=many</textarea>" in wrong.text  # what was typed still stands there
+    refused = browser.post("/submit", data={**sent, "settings": "corpus.root=/etc"}, headers={"X-Part": "plan"})
     assert refused.status_code == 400
     assert "lies outside" in refused.text and "<html" not in refused.text
-    done = browser.post("/submit", data={**sent, "do": "submit", "more": "seed=7", "priority": "high", "retries": "2"})
+    submitted = {**sent, "do": "submit", "settings": "seed=7", "priority": "high", "retries": "2"}
+    done = browser.post("/submit", data=submitted)
     assert done.status_code == 303
     job = world.ledger.job(done.headers["location"].split("/")[2].partition("?")[0])
     assert (job.verb, job.words, job.priority, job.retries) == ("shard", ["corpus=everyday", "seed=7"], 10, 2)
     again = browser.get(f"/submit?like={job.id}").text
-    assert re.search(r'name="set.seed" value="7"', again)
-    assert "<option selected>shard</option>" in again
+    assert "seed=7</textarea>" in again
+    assert "<option selected>shard</option>" in again and "<option selected>everyday</option>" in again
 
 
 def test_every_link_to_mlflow_opens_its_view_for_training(world: World, browser: httpx.Client) -> None:
