@@ -74,8 +74,9 @@ def test_a_copy_of_a_training_gets_a_name_that_resumes_nothing(world: World, bro
     def name(job: Job) -> str:
         page = browser.get(f"/submit?like={job.id}").text
         found = re.search(r'name="name" value="([^"]*)"', page)
-        assert found is not None and re.search(r"<textarea[^>]*></textarea>", page)  # no name among the other overrides
-        assert 'name="set.model.dropout" value="0.1"' in page  # all else is as it was
+        settings = re.search(r"<textarea[^>]*>([^<]*)</textarea>", page)
+        assert found is not None and settings is not None and "name=" not in settings[1]
+        assert "model.dropout=0.1" in settings[1].split()  # all else is as it was
         return found[1]
 
     first = world.job("copied", State.SUCCEEDED)

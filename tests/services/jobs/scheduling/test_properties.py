@@ -113,23 +113,19 @@ def test_nothing_fits_that_was_not_started_or_kept(jobs: list[dict[str, Any]], n
         assert {wait.kind for wait in outcome.waits.values()} <= {"never"}
 
 
-@pytest.mark.parametrize(("seed", "nodes"), [(1, (10,)), (2, (4, 6))])
+@pytest.mark.parametrize(("seed", "nodes", "load"), [(1, (10,), 0.55), (2, (4, 6), 0.92), (3, (10,), 1.05)])
 def test_none_of_200_jobs_waits_beyond_its_owners_share_beside_a_greedy_owner(
-    seed: int, nodes: tuple[int, ...]
+    seed: int, nodes: tuple[int, ...], load: float
 ) -> None:
     """Each starts as early as on a cluster of its owner's own, a fair share of this one, or one running job later."""
-    rng, seconds, arrivals = random.Random(seed), dict[str, float](), list[tuple[float, Entry]]()
-
-    def submit(at: float, owner: str, priority: int) -> None:
-        number = len(seconds)
-        seconds[f"j{number}"] = rng.uniform(10, 100)
+    rng, seconds = random.Random(seed), dict[str, float]()
+    submitted = [(rng.uniform(0, 50), "greedy", rng.choice([0, 10])) for _ in range(200)]
+    end = 50 * 55 / (load * sum(nodes) / 5)  # 50 jobs of 55 s on average are this load of a share
+    submitted += [(rng.uniform(0, end), f"owner-{number % 4}", 0) for number in range(200)]
+    arrivals = list[tuple[float, Entry]]()
+    for number, (at, owner, priority) in enumerate(sorted(submitted)):
         arrivals.append((at, Entry(f"j{number}", owner, State.WAITING, priority, number, Needs((1,), 1.0))))
-
-    for _ in range(200):
-        submit(rng.uniform(0, 50), "greedy", rng.choice([0, 10]))
-    for number in range(200):
-        submit(rng.uniform(0, 2500), f"owner-{number % 4}", 0)
-    arrivals.sort(key=lambda arrival: arrival[0])
+        seconds[f"j{number}"] = rng.uniform(10, 100)
     capacity = Capacity(tuple(Node(str(number), cpus) for number, cpus in enumerate(nodes)))
     together = Simulation([], capacity, lambda job: seconds[job.id], rules=Rules(preempt_after=30.0))
     together.run(arrivals)
