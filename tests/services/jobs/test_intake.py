@@ -16,7 +16,7 @@ from sqlalchemy.orm import Mapped
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.services.jobs import views
 from dragoman.services.jobs.executor import Head, RayExecutor
-from dragoman.services.jobs.ledger import tables
+from dragoman.services.jobs.ledger import database
 from dragoman.services.jobs.ledger.database import Database, Measurement
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.planning.plan import make_plan
@@ -181,7 +181,7 @@ def test_ray_is_asked_for_gpus_by_the_workers_and_for_a_slice_of_a_cpu_by_the_dr
 
 
 def test_a_job_is_sent_as_the_ledger_has_it() -> None:
-    stored = get_type_hints(tables.Job)
+    stored = get_type_hints(database.Job)
     sent = get_type_hints(views.JobHistory)
     del sent["why"]
     for name, kind in sent.items():
