@@ -160,7 +160,7 @@ def test_the_form_plans_before_it_submits(world: World, browser: httpx.Client) -
     sent = {"csrf": csrf(page), "verb": "shard", "corpus": "everyday", "do": "plan"}
     told = browser.post("/submit", data=sent)
     assert told.status_code == 200, told.text
-    assert "shards" in told.text and "Takes" in told.text
+    assert "Workers" in told.text and "Takes" in told.text
     assert world.ledger.counts().get("submitted", 0) == 0
     wrong = browser.post("/submit", data={**sent, "settings": "corpus.pairs=many"})
     assert wrong.status_code == 400 and "corpus.pairs" in wrong.text
