@@ -18,11 +18,11 @@ from dragoman.pipelines.unpack import UnpackRoot
 from dragoman.services.commands.export import ExportConfig
 from dragoman.services.commands.inspect import InspectConfig
 from dragoman.services.commands.keys import KeysConfig
-from dragoman.services.commands.query import QueryConfig
 from dragoman.services.commands.runs import RunsRoot
 from dragoman.services.entries import COMMANDS
 from dragoman.services.jobs.settings import UpRoot
 from dragoman.services.models.home import root_of
+from dragoman.services.models.vectors_source import QueryConfig
 from dragoman.services.sweeps.settings import SweepRoot
 
 # The types of all sections: one of a name is the same in every root.

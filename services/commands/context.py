@@ -20,8 +20,7 @@ from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.excerpt import excerpt
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.services.commands.lines import check_picture, file_errors, open_input, open_output, read_lines
-from dragoman.services.commands.query import QueryConfig
-from dragoman.services.models.vectors_source import VectorsSource, newest_bundle, vectors_folder
+from dragoman.services.models.vectors_source import QueryConfig, VectorsSource, newest_bundle, vectors_folder
 
 logger = logging.getLogger(__name__)
 FEWEST, MOST_DRAWN = 3, 300  # uses in a picture

@@ -9,41 +9,23 @@ import itertools
 import json
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from dragoman.conf import compose
 from dragoman.conf.options import positional
 from dragoman.conf.words import quote_text
 from dragoman.model.errors import UserError
-from dragoman.model.ranges import Count, Range, Whole, check_ranges
+from dragoman.model.ranges import check_ranges
 from dragoman.model.text.excerpt import excerpt
-from dragoman.model.word_vectors.embeddings import Embeddings, Method
+from dragoman.model.word_vectors.embeddings import Embeddings
 from dragoman.services.commands.lines import open_input, open_output, read_lines
 from dragoman.services.models.home import run_section
-from dragoman.services.models.vectors_source import VectorsSource, open_vectors
+from dragoman.services.models.vectors_source import QueryConfig, open_vectors
 
 logger = logging.getLogger(__name__)
 Verb = Literal["neighbours", "analogy"]
 DIGITS = 6  # of a similarity; float32 has about 7
 IN, KEY = "query.in=", "query.sentence="  # the short form is no setting: `in` is a word of Python
-
-
-@dataclass
-class QueryConfig(VectorsSource):
-    """The questions, the word vectors, and the format of answers."""
-
-    sentence: str | None = None  # neighbours: the text in which the words are meant, also as query.in=TEXT
-    texts: str | None = None  # with a sentence: lines or a directory of shards, whose words may be neighbours
-    lines: Count = 2000  # of `texts`, from their beginning
-    layer: Annotated[int, Range()] | None = None  # with a sentence: whose states, as embed.layer; null: the last
-    picture: str | None = None  # with a sentence: a file for the word's uses as points; null: none
-    k: Count = 10  # words per answer
-    method: Method = "3cosadd"  # for analogies
-    restrict: Whole = 0  # answers are among this many most frequent words; 0: all
-    input: str | None = None  # a file of words, if the command line has none; null: standard input
-    format: Literal["text", "json"] = "text"
-    on_error: Literal["raise", "skip"] = "raise"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -60,9 +42,8 @@ def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:
     if config.sentence is not None:
         if verb == "analogy":
             raise UserError("query.sentence: an analogy is between words without a text; ask dragoman neighbours")
-        from dragoman.services.commands.context import (
-            nearest_uses,  # it loads torch, which words without a text do not need
-        )
+        # Loads torch, which words without a text do not need.
+        from dragoman.services.commands.context import nearest_uses
 
         return nearest_uses(config, words)
     if config.picture is not None:

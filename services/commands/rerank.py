@@ -55,7 +55,7 @@ def rerank(config: RerankConfig) -> int:
 
 
 def check(config: RerankConfig) -> None:
-    """Raises UserError for invalid or contradicting settings."""
+    """Refuses invalid or contradicting settings."""
     check_ranges("rerank", config)
     if config.source is None:
         raise UserError("rerank.source: name the file of source lines that the lists are of")

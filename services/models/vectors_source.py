@@ -1,15 +1,18 @@
-"""The word vectors that a verb uses: a bundle's directory, a run's name, or a registry reference."""
+"""The word vectors that a verb uses: a bundle's directory, a run's name, or a registry reference; section `query`."""
 
 import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, Literal
 
 from dragoman.model.bundles.directory import CONFIG, bundle_kind
 from dragoman.model.bundles.vectors import VectorsBundle, load_vectors
 from dragoman.model.errors import UserError
+from dragoman.model.ranges import Count, Range, Whole
 from dragoman.model.runs.bundles import bundles, find_bundle
+from dragoman.model.word_vectors.embeddings import Method
 from dragoman.services.models.home import NO_SETTING, Home
 from dragoman.services.models.registry import ModelVersion, Registry, is_registered
 
@@ -22,6 +25,23 @@ class VectorsSource:
 
     vectors: str | None = None  # models:/NAME@ALIAS, a bundle's directory, a run's name; null: the newest run's
     home: Home = field(default_factory=Home, kw_only=True, metadata=NO_SETTING)
+
+
+@dataclass
+class QueryConfig(VectorsSource):
+    """The questions, the word vectors, and the format of answers."""
+
+    sentence: str | None = None  # neighbours: the text in which the words are meant, also as query.in=TEXT
+    texts: str | None = None  # with a sentence: lines or a directory of shards, whose words may be neighbours
+    lines: Count = 2000  # of `texts`, from their beginning
+    layer: Annotated[int, Range()] | None = None  # with a sentence: whose states, as embed.layer; null: the last
+    picture: str | None = None  # with a sentence: a file for the word's uses as points; null: none
+    k: Count = 10  # words per answer
+    method: Method = "3cosadd"  # for analogies
+    restrict: Whole = 0  # answers are among this many most frequent words; 0: all
+    input: str | None = None  # a file of words, if the command line has none; null: standard input
+    format: Literal["text", "json"] = "text"
+    on_error: Literal["raise", "skip"] = "raise"
 
 
 def open_vectors(source: VectorsSource, section: str) -> VectorsBundle:

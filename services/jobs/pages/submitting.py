@@ -19,7 +19,7 @@ from dragoman.services.jobs.planning.refusals import VERBS
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.states import PRIORITY_NAMES, UNENDED, State
 
-GROUPS = ("experiment", "corpus", "tokenizer", "model", "registry")  # of conf/, whose choices have a field
+GROUPS = ("experiment", "corpus", "tokenizer", "model", "vectors", "registry")  # of conf/, whose choices have a field
 CHOSEN = (*GROUPS, "name")  # settings with a field of their own
 RESUMES = "train"  # the command that resumes the run of its name
 LISTS = ("after", "tags")  # of these several, with blanks between them

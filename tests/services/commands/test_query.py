@@ -15,7 +15,8 @@ from dragoman.model.inference.kinds import open_bundle
 from dragoman.model.inference.sentence_vectors import network_vectors
 from dragoman.model.inference.words_in_context import uses_in, uses_picture
 from dragoman.services.commands import context
-from dragoman.services.commands.query import QueryConfig, main, query
+from dragoman.services.commands.query import main, query
+from dragoman.services.models.vectors_source import QueryConfig
 
 
 def run(vectors: Path, capsys: pytest.CaptureFixture[str], verb: Any, *words: str, **settings: Any) -> str:
