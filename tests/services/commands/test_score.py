@@ -30,11 +30,9 @@ def run(tmp_path: Path, bundle: Path, content: bytes = PAIRS, **settings: Any) -
 def test_a_pair_in_is_a_number_out_in_order(tmp_path: Path, bundle: Path) -> None:
     scorer = open_scorer(load_bundle(bundle))
     pairs = [line.split("\t") for line in PAIRS.decode().splitlines()]
-    alone = [scorer.score([source], [target])[0] for source, target in pairs]
-    assert [float(line) for line in run(tmp_path, bundle)] == pytest.approx(
-        [one.log_probability for one in alone], abs=1e-4
-    )
-    assert run(tmp_path, bundle, lines=2, batch_tokens=1) == run(tmp_path, bundle)
+    alone = [scorer.score([source], [target])[0].log_probability for source, target in pairs]
+    for batches in ({}, {"lines": 2, "batch_tokens": 1}):
+        assert [float(line) for line in run(tmp_path, bundle, **batches)] == pytest.approx(alone, abs=1e-4)
 
 
 def test_two_files_are_pairs_too(tmp_path: Path, bundle: Path) -> None:
