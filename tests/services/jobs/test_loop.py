@@ -77,7 +77,7 @@ def test_a_job_that_succeeds_at_once_has_its_attempts_read_at_its_end_alone(home
     submit(loop, home, "a", steps=1)
     turn(loop, lambda: ended(loop))
     assert loop.ledger.jobs()[0].state == State.SUCCEEDED
-    assert sum(read.startswith("SELECT") and "WHERE attempts.job = ?" in read for read in reads) == 2
+    assert sum(read.startswith("SELECT") and "WHERE attempts.job = ?" in read for read in reads) == 1
 
 
 def steps(home: Path, name: str) -> list[int]:
