@@ -163,9 +163,9 @@ def _links(page: Page, job: Job, plan: dict[str, Any], notes: list[str]) -> list
         read_object(run / name, notes) if run else {} for name in (paths.TRACKED, paths.RECORD, paths.RELEASE)
     )
     links = []
-    if run_dir and tracked.get("run_id"):
+    if run and tracked.get("run_id"):
         address = page.site.tracking.run_page(str(tracked["run_id"]))
-        links.append(Link("MLflow run", run_dir.name, address, outside=True))
+        links.append(Link("MLflow run", run.name, address, outside=True))
     above = next((word.removeprefix(PARENT) for word in job.words if word.startswith(PARENT)), "")
     if above:
         links.append(Link("Sweep", f"all trials of {title(job).rpartition('-')[0] or above}", f"/?sweep={above}"))

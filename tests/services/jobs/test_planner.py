@@ -19,13 +19,13 @@ from dragoman.pipelines.config import Config
 from dragoman.pipelines.tasks import lora
 from dragoman.pipelines.tasks.parts import freeze
 from dragoman.services.jobs.ledger.access import Person
-from dragoman.services.jobs.ledger.tables import Measurement
+from dragoman.services.jobs.ledger.database import Measurement
 from dragoman.services.jobs.planning import work, worker
-from dragoman.services.jobs.planning.estimate import expected_seconds
 from dragoman.services.jobs.planning.planner import Planner, stamp_of
 from dragoman.services.jobs.service import intake
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.operations import Operations
+from dragoman.services.jobs.service.plans import expected_seconds
 from dragoman.services.jobs.states import State
 from dragoman.services.subprocesses.worker import answer_or_refuse
 from tests.pipelines.tasks import unigram_kind
