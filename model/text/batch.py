@@ -74,8 +74,8 @@ def collate(
         raise ValueError(f"{len(source_ids)} sources, {len(target_ids)} targets, {len(ids)} ids")
     if any(len(row) == 0 or row[-1] != EOS for side in (source_ids, target_ids) for row in side):
         raise ValueError("every row must end with EOS")
-    source_starts, source_lengths = _bounds(source_ids)
-    target_starts, target_lengths = _bounds(target_ids)
+    source_starts, source_lengths = bounds_of(source_ids)
+    target_starts, target_lengths = bounds_of(target_ids)
     return gather(
         (np.concatenate(source_ids), source_starts, source_lengths),
         (np.concatenate(target_ids), target_starts, target_lengths),
@@ -140,6 +140,7 @@ def fill_by_index(
     np.multiply(rows, real, out=out, casting="unsafe")  # PAD is 0
 
 
-def _bounds(rows: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def bounds_of(rows: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Returns (starts, lengths) of rows, one after the other."""
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     return np.cumsum(lengths) - lengths, lengths

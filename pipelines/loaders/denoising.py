@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dragoman.model.errors import UserError
 from dragoman.model.shards.reader import ShardReader
-from dragoman.model.text.batch import TranslationBatch
+from dragoman.model.text.batch import TranslationBatch, bounds_of
 from dragoman.model.text.tokenizer import PAD
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.model.text.word_table import SPACE
@@ -115,8 +115,7 @@ def noised(texts: Window, noise: Noise, seed: int, epochs: NDArray[np.int64]) ->
 
 def packed(rows: list[Row]) -> tuple[Row, NDArray[np.int64], NDArray[np.int64]]:
     """Returns (ids, starts, lengths) of rows, one after the other."""
-    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-    return np.concatenate(rows), np.cumsum(lengths) - lengths, lengths
+    return np.concatenate(rows), *bounds_of(rows)
 
 
 def held_out_noised(

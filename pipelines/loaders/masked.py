@@ -23,13 +23,13 @@ from dragoman.model.shards.reader import Chunk
 from dragoman.model.text.batch import pad
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import MASK, PAD, SPECIAL, Tokenizer
+from dragoman.model.text.word_table import SPACE
 from dragoman.pipelines.loaders.prefetch import ChunkLanes, OpenWindow
 from dragoman.pipelines.loaders.segments import side_of
 from dragoman.pipelines.loaders.text import SplitText
 from dragoman.pipelines.loaders.window import cut, philox, philox_order
 from dragoman.pipelines.settings import LoaderConfig
 
-WORD_START = "▁"  # U+2581: SentencePiece's pieces at the start of a word begin with it
 NEVER = np.uint64(2**64 - 1)
 OF_TEN = 10  # of ten chosen tokens: eight masks, one random token, one unchanged
 MASKED, RANDOM = 8, 9
@@ -90,7 +90,7 @@ def masking(tokenizer: Tokenizer, share: float, whole_words: bool = False) -> Ma
     if tokenizer.type == "characters":
         spaces = np.array([piece.isspace() for piece in pieces]) | special
         return Masking(tokenizer.vocabulary, share, spaces, spaces)
-    begins = np.array([piece.startswith(WORD_START) for piece in pieces]) | special
+    begins = np.array([piece.startswith(SPACE) for piece in pieces]) | special
     return Masking(tokenizer.vocabulary, share, begins, special)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.model.shards.reader import Chunk
-from dragoman.model.text.batch import TranslationBatch, gather
+from dragoman.model.text.batch import TranslationBatch, bounds_of, gather
 from dragoman.model.text.subword_regularization import SubwordSampler
 
 
@@ -43,14 +43,11 @@ class Window:
     def resample_sides(self, samplers: "Sequence[SubwordSampler]", *key: int) -> "Window":
         """Returns the same records with other segmentations, drawn by (source, target) samplers from `key`."""
         packed: list[NDArray[Any]] = []
-        bounds: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         sides = ((self.source, self.source_starts), (self.target, self.target_starts))
         for side, (sampler, (ids, starts)) in enumerate(zip(samplers, sides, strict=True)):
             rows = sampler.resample(np.split(ids, starts[1:]), philox(*key, side))
-            lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-            packed.append(np.concatenate(rows))
-            bounds.append((np.cumsum(lengths) - lengths, lengths))
-        return Window(self.ids, packed[0], *bounds[0], packed[1], *bounds[1])
+            packed += [np.concatenate(rows), *bounds_of(rows)]
+        return Window(self.ids, *packed)
 
     def source_row(self, row: int) -> NDArray[Any]:
         """Returns the source ids of a record."""

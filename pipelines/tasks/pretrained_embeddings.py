@@ -22,6 +22,7 @@ from dragoman.model.runs.paths import EMBEDDINGS
 from dragoman.model.settings import Side
 from dragoman.model.shards.manifest import manifest_hash
 from dragoman.model.text.tokenizer import SPECIAL, SUBWORDS, UNK, Tokenizer, TokenizerPair
+from dragoman.model.text.word_table import SPACE
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.tasks.kept import Kept, Note
 
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from dragoman.model.bundles.vectors import VectorsBundle
 
 logger = logging.getLogger(__name__)
-
-WORD_START = "▁"  # U+2581: SentencePiece's pieces at the start of a word begin with it
 
 
 def initialise(config: Config, network: TranslationNetwork, tokenizers: TokenizerPair) -> None:
@@ -132,7 +131,7 @@ def spelling(piece: str, kind: str) -> str:
     """Returns the word that a piece is by itself, or ""."""
     if kind == "words":
         return piece
-    return piece[1:] if kind in SUBWORDS and piece.startswith(WORD_START) else ""
+    return piece[1:] if kind in SUBWORDS and piece.startswith(SPACE) else ""
 
 
 def make(config: Config, tokenizers: TokenizerPair) -> tuple[dict[str, Tensor], Note]:
