@@ -12,7 +12,7 @@ from dragoman.model.languages import nearest
 CHARSET = re.compile(rb"charset=([\w.-]{1,40})")
 
 
-class _Content:
+class Content:
     """A file's text, which polib cannot take for a path: it would open the file that a string names."""
 
     def __init__(self, text: str) -> None:
@@ -31,7 +31,7 @@ def messages_of(path: Path, languages: Sequence[str]) -> Iterator[dict[str, str]
     import polib
 
     try:
-        catalogue = polib.pofile(_Content(_decoded(path)), encoding="utf-8")
+        catalogue = polib.pofile(Content(_decoded(path)), encoding="utf-8")
     except (OSError, ValueError, IndexError, AttributeError) as problem:
         raise UserError(f"{path}: is no whole PO file ({problem})") from None
     own = _languages(path, str(catalogue.metadata.get("Language", "")).strip(), languages)

@@ -14,7 +14,7 @@ import regex
 from lxml import etree
 
 from dragoman.model.errors import UserError
-from dragoman.model.languages import base_language, is_language, nearest
+from dragoman.model.languages import is_language, nearest
 from dragoman.model.text.letters import capitalise, is_blankless, upper_case, words_of
 from dragoman.services.texts.casing import lemma, small_letters
 
@@ -24,15 +24,6 @@ SAME = 16  # terms that differ only in capitals, endings or what stands before t
 LONGEST = 1024  # characters of a term
 Key = TypeVar("Key")
 WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
-ARTICLES = {
-    "de": "der die das den dem des ein eine einen einem einer eines",
-    "en": "the a an",
-    "es": "el la los las un una unos unas",
-    "fr": "le la les un une des du",
-    "it": "il lo la i gli le un uno una",
-    "nl": "de het een",
-    "pt": "o a os as um uma uns umas",
-}
 ACRONYM = regex.compile(r"(?<![\p{L}\p{M}\p{N}])\p{Lu}[\p{Lu}\p{M}\p{N}]+(?![\p{L}\p{M}\p{N}])")
 _HANGUL = regex.compile(r"\p{Hangul}")
 # Korean particles at the end of a word: topic, subject, object, place, company and their kin.
@@ -290,11 +281,3 @@ def _terms(section: Any) -> Iterator[str]:
 
 def _name(element: Any) -> str:
     return etree.QName(element).localname if isinstance(element.tag, str) else ""
-
-
-def article_before(text: str, start: int, language: str) -> str:
-    """Returns the article of this language that stands before a place in a text; empty if there is none."""
-    words = text[max(0, start - 10) : start].split()
-    return (
-        words[-1] if words and words[-1].lower() in ARTICLES.get(base_language(language or "und"), "").split() else ""
-    )

@@ -104,7 +104,7 @@ class Prepared:
         chosen = self._alternatives(rank) if rank else {}
         written: list[tuple[Run, Place]] = []
         text = self._write(self.nodes, written, chosen)
-        return Rebuilt(text, make_report(self.states, written, text))
+        return Rebuilt(text, make_report(self.states, written))
 
     def _check(self, state: RunState) -> bool:
         """Checks what a run becomes; returns False if it is to be translated once more, in a simpler way."""

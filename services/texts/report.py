@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dragoman.services.texts.glossary import article_before
 from dragoman.services.texts.parts import Part, RunState
 from dragoman.services.texts.runs import Place, Run, Tag, Unit
 
@@ -47,13 +46,13 @@ def lost_units(run: Run, written: Sequence[Place]) -> list[Unit]:
     return [unit for unit in run.units if times[unit] != 1] + moved
 
 
-def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Place]], text: str = "") -> dict[str, Any]:
+def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Place]]) -> dict[str, Any]:
     """Returns what was kept and how, by placeholder, tag and term, and what else happened to the text.
 
     `how`: copied (as the model left it, or outside of what it was given), stand-in (a word stood for it), cut (the
     sentence was cut there and its parts translated), aligned (put beside its words by attention), guessed (without),
     inflected (a term that the model gave another ending). A term with `"form": "base"` stands as in the glossary where
-    the source has another form; `article` is what stands before it in `text`: the model's, which may not fit.
+    the source has another form.
     """
     report: dict[str, list[dict[str, Any]]] = {"placeholders": [], "tags": [], "terms": [], "words": []}
     for run, written_run in written:
@@ -63,10 +62,8 @@ def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Place]]
             report["tags"].append({"text": what.opening, **entry})
         elif what.kind == "term":
             base = {} if what.exact or written_run.how == "inflected" else {"form": "base"}
-            before = article_before(text, written_run.start, states[0].target)
-            article = {"article": before} if before else {}
             source = run.text[what.start : what.end]
-            report["terms"].append({"source": source, "text": what.raw, **entry, **base, **article})
+            report["terms"].append({"source": source, "text": what.raw, **entry, **base})
         elif what.kind in ("soft", "border"):
             continue
         elif what.kind in ("word", "mark"):

@@ -141,8 +141,6 @@ def kept_entries(report: Mapping[str, Any]) -> Sequence[Kept]:
             how = HOW.get(entry["how"], entry["how"])
             if entry.get("form") == "base":
                 how += ", in its base form"
-            if entry.get("article"):
-                how += f", after “{entry['article']}”"
             mark = name == "words" and not any(map(str.isalnum, entry["text"]))
             key = (entry["text"], "mark" if mark else entry.get("kind", kind), how, entry.get("source", ""))
             entries[key] = entries.get(key, 0) + 1

@@ -8,21 +8,12 @@ from functools import partial
 
 import polib
 
+from dragoman.model.inputs.catalogue import Content
 from dragoman.services.texts.documents.document import Document, DocumentError, Passage, read_text
 from dragoman.services.texts.protected import has_letter
 
 SOME_NUMBERS = 1000  # that tell which form is of which
 _CODE = re.compile(r"%(?:\(\w+\)|\d+\$)?[#0+ -]*\d*(?:\.\d+)?[hlLqjzt]*[a-zA-Z]|\{\w*\}")
-
-
-class _Content:
-    """A file's text, which polib cannot take for a path: it would open the file that a string names."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def splitlines(self) -> list[str]:
-        return self.text.splitlines()
 
 
 def read_po(content: bytes) -> Document:
@@ -38,7 +29,7 @@ def read_po(content: bytes) -> Document:
         raise DocumentError("an empty file")
     try:
         width = max([78, *(len(line) for line in text.splitlines() if line.startswith('"'))])  # at which lines broke
-        catalogue = polib.pofile(_Content(text), wrapwidth=width, encoding="utf-8")
+        catalogue = polib.pofile(Content(text), wrapwidth=width, encoding="utf-8")
     except (OSError, ValueError, IndexError, AttributeError) as problem:
         raise DocumentError(f"gettext: {problem}") from None
     entries = [entry for entry in catalogue if not entry.obsolete and not entry.translated() and not entry.fuzzy]

@@ -134,15 +134,13 @@ def test_a_terms_translation_has_the_capitals_of_its_language() -> None:
     assert found("DOG Dog", "σκύλος", "el") == ["ΣΚΥΛΟΣ", "Σκύλος"]
 
 
-def test_the_report_says_in_which_form_a_term_stands_and_which_article_is_before_it() -> None:
+def test_the_report_says_in_which_form_a_term_stands() -> None:
     rebuilt = translate(
         "Le chien dort. The dogs sleep. The old man.", glossary=Glossary({"dog": "loup", "man": "ours"})
     )
     terms = {one["source"]: one for one in rebuilt.report["terms"]}
     assert (terms["dogs"]["text"], terms["dogs"]["form"], "form" in terms["man"]) == ("loup", "base", False)
     assert rebuilt.text[terms["dogs"]["start"] : terms["dogs"]["end"]] == "loup"
-    kept = translate("The man sees le dog.", glossary=Glossary({"dog": "loup"})).report["terms"]
-    assert [one.get("article") for one in kept] == ["le"]
 
 
 def test_a_text_in_capitals_is_calmed_in_the_letters_of_its_language() -> None:
