@@ -32,6 +32,18 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
 )
+OF_TRAINING = ("model", "train", "loader", "vectors", "compare")
+UNREAD = {  # verb -> sections that it does not read
+    "shard": (*OF_TRAINING, "decode", "alignment", "evaluate", "promote", "registry"),
+    "train": ("compare", "promote"),
+    "evaluate": (*OF_TRAINING, "promote"),
+    "promote": (*OF_TRAINING, "cluster", "alignment"),
+}
+
+
+def reads(verb: str, key: str) -> bool:
+    """Returns True if a key, dotted or of a choice, has a meaning for a verb."""
+    return re.split("[.@/]", key)[0] not in UNREAD.get(verb, ())
 
 
 def content(name: str) -> dict[str, Any]:

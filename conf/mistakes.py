@@ -30,13 +30,14 @@ CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")  # of a language, by its 
 OPTIONS = ("cfg job", "resolve", "config FILE", "help", "help-all", "json")
 LETTERS = {"-i": "input", "-o": "output", "-p": "port", "-m": "model", "-s": "seed", "-n": "name"}
 SHORTEST = 4  # letters of a name that a similar one is sought for
-NOTES = {  # ours has another unit
+NOTES = {  # ours has another unit, or another meaning than its name lets expect
     "train.max_steps": "in steps",
     "train.max_minutes": "in minutes",
     "loader.batch_tokens": "in tokens",
     "decode.batch_tokens": "in tokens",
     "train.optimizer.warmup_steps": "in steps",
     "loader.lanes": "batches of a step",
+    "translate.to": "the target language",
 }
 
 
@@ -75,9 +76,9 @@ def suggest(key: str, value: str, keys: Iterable[str], choices: Iterable[str] = 
 def _written(setting: str, value: str, name: str) -> str:
     if "=" in setting:
         return setting
-    other_unit = setting in NOTES and not setting.endswith(f".{name}")
+    other_unit = setting in NOTES and (not setting.endswith(f".{name}") or name == "to")
     note = f" ({NOTES[setting]})" if other_unit else ""
-    return shlex.quote(f"{setting}={'VALUE' if note or not value else value}") + note
+    return shlex.quote(f"{setting}={'VALUE' if (note and name != 'to') or not value else value}") + note
 
 
 LONGEST_NAME = 255  # bytes of a file's name; a longer one is an error of the system

@@ -8,10 +8,11 @@ import importlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dragoman.conf import again, compose
+from dragoman.conf import again, compose, groups
 from dragoman.conf.kinds import kind_words
 from dragoman.model.errors import UserError
 from dragoman.model.runs import paths
@@ -100,7 +101,7 @@ def next_command(verb: str, config: Config, chosen: Set[str]) -> str | None:
         return None  # another's bundle is promoted under its own name
     if verb == "train" and not config.registry.register:
         return None  # nothing was registered, and a training has said its scores
-    return again.command(NEXT[verb], *changes)
+    return again.command(NEXT[verb], *changes, keep=partial(groups.reads, NEXT[verb]))
 
 
 def names_run(word: str) -> bool:

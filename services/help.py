@@ -43,20 +43,30 @@ EXAMPLES = {
     "quota": "anna jobs=4",
     "token": "issue laptop owner=anna role=submitter",
 }
+EVERYDAY = ("demo", "shard", "train", "evaluate", "compare", "promote", "translate", "serve", "up", "submit")
+GROUPS = {
+    "models": "runs models verify inspect rollback sync export import synthesize unpack",
+    "answers": "generate predict embed score rerank neighbours analogy",
+    "jobs": "jobs job why logs stop yield retry priority rm sweep",
+    "service": "keys token quota doctor",
+}
 
 
 def general_help(verbs: Mapping[str, Verb]) -> str:
-    """Returns the page of `dragoman --help`."""
-    width = max(map(len, verbs))
-    rows = "\n".join(f"  {name:<{width}}  {verb.help}" for name, verb in verbs.items())
+    """Returns the page of `dragoman --help`: the verbs of every day, and the others in groups."""
+    rows = "\n".join(f"  {name:<11}{verbs[name].help}" for name in EVERYDAY)
+    groups = "\n".join(f"  {name:<11}{', '.join(names.split())}" for name, names in GROUPS.items())
     return f"""Shard a corpus, train on every core or GPU, track, promote and serve the better translation model.
 
 usage: dragoman VERB [key=value ...]
 
 {rows}
 
+more verbs
+{groups}
+
 Everything after the verb is configuration: corpus=multi30k model=transformer_tiny train.max_steps=4000
-  dragoman VERB --help               an example, and the keys of a verb; --help-all: with their defaults
+  dragoman help VERB                 an example, and the keys of a verb; dragoman VERB --help-all: with their defaults
   dragoman VERB ... --cfg job        the settings that the verb reads; nothing is started
   dragoman VERB ... --json           rows and records as JSON, one object a line, for the verbs that list or show
   dragoman VERB --config FILE        with your own settings from a YAML file, the command line's over them

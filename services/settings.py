@@ -92,7 +92,7 @@ class EmbedConfig(BundleSource):
 
     input: str | None = None  # null: standard input
     output: str | None = None  # null: standard output
-    format: Literal["json", "npy"] = "json"
+    format: Literal["json", "npy"] | None = None  # null: npy for an output that ends so
     unit: bool = False  # scale vectors to length 1, whose products are cosines; zeros stay
     too_long: Literal["error", "truncate"] = "truncate"
     level: Literal["sentence", "token"] = "sentence"  # a vector per line, or one for each of its tokens

@@ -183,6 +183,7 @@ def test_each_key_that_is_suggested_exists_and_each_value_fits() -> None:
         ("shard", ["corpus=text", "pair=hi", "tokenizer=vocabulary"], "model=skipgram registry=vectors"),
         ("shard", ["corpus=text", "pair=en"], "dragoman train corpus=text pair=en model=gpt_tiny registry=language"),
         ("train", ["paths.root=a b"], "dragoman promote 'paths.root=a b'"),
+        ("train", ["model=transformer_tiny", "train.max_steps=9", "name=a"], "dragoman promote name=a"),
         ("train", ["registry.register=false"], None),
         ("evaluate", [], "dragoman promote"),
         ("evaluate", ["evaluate.bundle=x"], None),

@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,8 +37,10 @@ Write = Callable[[Sequence[str | None], Floats], None]
 def embed(config: EmbedConfig, text: str | None = None) -> int:
     """Writes one vector per line, or for the `text` of the command line; a line without a token gets zeros."""
     check_ranges("embed", config)
-    if config.format == "npy" and config.output is None:
-        raise UserError("embed.format=npy: a matrix needs a file; set embed.output to its name")
+    named = str(config.output).endswith(".npy")
+    if config.format == "npy" and not named:
+        raise UserError("embed.format=npy: a matrix needs a file; set embed.output to a name that ends in .npy")
+    config = replace(config, format=config.format or ("npy" if named else "json"))
     if config.format == "npy" and config.level == "token":
         raise UserError("embed.level=token: lines have different numbers of tokens; choose embed.format=json")
     with contextlib.ExitStack() as stack:

@@ -75,7 +75,8 @@ class RunState:
         segments = find_segments(self.run, self.options, self.language, self.longest)
         self.parts = [Part((start, end), sentences) for start, end, sentences in segments]
         self.sentences = sum(part.sentences for part in self.parts)
-        self._name_markers()
+        if [part.span for part in self.parts] != [(0, len(self.run.text))]:
+            self._name_markers()
 
     def _name_markers(self) -> None:
         """Makes units of the letters that no sentence has: those of the markers a) and (b)."""
@@ -173,11 +174,14 @@ class RunState:
         quotes and brackets."""
         start, end = part.span
         masks = self.masks(part.span)
+        pairs = _find_lost(self.run.text, part.span, masks, target.text)
+        if not (pairs or translation.missing or translation.loops or target.lost):
+            return False
         lost = {mask for mask in target.lost if mask.verbatim} - part.hidden
         spans = [span for word in translation.missing for span in self._find(word, part.span)]
         spans += self._names(part.span) if translation.loops else []
         seen = sorted(self._whole_word(span, part.span) for span in spans)
-        seen += [(at, at + 1) for at in _find_lost(self.run.text, part.span, masks, target.text)]
+        seen += [(at, at + 1) for at in pairs]
         fresh: list[Mask] = []
         for begin, stop in sorted(seen):
             hit = [mask for mask in masks if mask.start < stop and begin < mask.end]

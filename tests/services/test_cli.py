@@ -16,7 +16,7 @@ from dragoman.conf import compose
 from dragoman.conf.words import is_setting
 from dragoman.model.runs.paths import RECORD
 from dragoman.services import cli
-from dragoman.services.help import EXAMPLES, general_help, verb_help
+from dragoman.services.help import EVERYDAY, EXAMPLES, GROUPS, general_help, verb_help
 from dragoman.services.verbs import take_json
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -67,9 +67,26 @@ def test_composing_and_checking_any_verbs_configuration_imports_nothing_heavy(
 
 def test_every_verb_is_in_the_help_and_its_module_exists() -> None:
     page = general_help(cli.VERBS)
-    for name, verb in cli.VERBS.items():
-        assert f"  {name}  " in page or f"  {name} " in page
+    assert sorted([*EVERYDAY, *" ".join(GROUPS.values()).split()]) == sorted(cli.VERBS)
+    assert len(page.splitlines()) <= 40 and all(f"\n  {name} " in page for name in EVERYDAY)
+    for verb in cli.VERBS.values():
         assert importlib.util.find_spec(verb.module) is not None, verb.module
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("help runs", 0, "dragoman runs: list the runs"),
+        ("version", 0, "dragoman "),
+        ("translate --to fr", 2, "write translate.to=fr (the target language)"),
+    ],
+)
+def test_a_first_word_is_answered_in_a_line(
+    words: str, code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(words.split()) == code
+    printed = capsys.readouterr()
+    assert said in printed.out + printed.err and len(printed.err.splitlines()) <= 1
 
 
 def test_a_verbs_help_shows_its_keys_and_choices() -> None:

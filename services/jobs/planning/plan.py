@@ -113,7 +113,7 @@ def _resolve(
         "cpus": float(cluster["cpus_per_worker"]) if spreads else 1.0,
         "lanes": lanes,
         "gpus": float(cluster["gpus_per_worker"]) if wants_gpu else 0.0,
-        "changed": _changed(values, words),
+        "changed": {key: value for key, value in _changed(values, words).items() if groups.reads(verb, key)},
         "shape": _shape(verb, values, lanes, work is not None),
         "fingerprint": compose.fingerprint(values),
     }

@@ -14,6 +14,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.inference.kinds import open_bundle
 from dragoman.model.inference.sentence_vectors import network_vectors, sentence_vectors
 from dragoman.services.commands.embed import embed
+from dragoman.services.commands.output import check_files
 from dragoman.services.settings import EmbedConfig
 
 TEXTS = b"the dog sees the man .\n\nwhere is z ?\n"
@@ -92,6 +93,15 @@ def test_mistakes_are_named(tmp_path: Path, bundle: Path, vectors: Path) -> None
             run(tmp_path, model, **settings)
     with pytest.raises(UserError, match=r"no model in .* nor in the registry"):
         embed(EmbedConfig(model=None, input=str(tmp_path / "in.txt")))
+
+
+def test_the_ending_of_the_output_says_what_is_written(tmp_path: Path, vectors: Path) -> None:
+    assert np.load(run(tmp_path, vectors, b"the dog\n", output=str(tmp_path / "v.npy"))).shape == (1, 4)
+    with pytest.raises(UserError, match=r"embed\.output: .*v\.npy: lines of text are written, which no \.npy file has"):
+        run(tmp_path, vectors, format="json", output=str(tmp_path / "v.npy"))
+    same = EmbedConfig(input=str(tmp_path / "in.txt"), output=str(tmp_path / "." / "in.txt"))
+    with pytest.raises(UserError, match=r"embed\.output=.*: is embed\.input too; name another file"):
+        check_files("embed", same)
 
 
 def test_word_vectors_of_texts(tmp_path: Path, vectors: Path) -> None:
