@@ -11,7 +11,6 @@ from typing import Any
 from dragoman.conf import compose
 from dragoman.conf.words import is_setting, quote_text
 from dragoman.model.errors import UserError
-from dragoman.services.commands.output import check_files
 from dragoman.services.models.home import run_section, with_home
 from dragoman.services.settings import (
     ContinueConfig,
@@ -47,6 +46,8 @@ def main(argv: Sequence[str]) -> int:
         text = [given]
 
     def work(*settings: Any) -> int:
+        from dragoman.services.commands.lines import check_files  # loads lxml and NumPy
+
         check_files(section, settings[0])
         code: int = getattr(importlib.import_module(module), function)(*settings)
         return code

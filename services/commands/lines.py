@@ -9,8 +9,9 @@ import io
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import BinaryIO, Literal, TextIO, TypeVar
+from typing import Any, BinaryIO, Literal, TextIO, TypeVar
 
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_open
@@ -19,6 +20,9 @@ from dragoman.model.inputs.kinds import HEAD, kind_of_head
 from dragoman.model.inputs.lines import Rows, View, is_in_place, line_blocks
 from dragoman.model.inputs.streams import Blocks
 
+# Endings of files that are no text, or that nothing here compresses: lines in such a file would mislead.
+_NO_TEXT = ".npy .npz .parquet .docx .xlsx .pptx .odt .epub .pdf .mo .zip .tar .tgz .bz2 .xz .zst .pt .safetensors"
+NO_TEXT = frozenset(_NO_TEXT.split())
 T = TypeVar("T")
 BAR, ESCAPED_BAR = "|||", "&#124;&#124;&#124;"  # separator of columns in Moses' lists, and its escaped form
 BOM = b"\xef\xbb\xbf"
@@ -110,6 +114,15 @@ def from_column(column: str) -> str:
     return column.strip().replace(ESCAPED_BAR, BAR)
 
 
+def check_files(section: str, config: Any) -> None:
+    """Refuses an output that is read as well: it would replace its own input."""
+    files = {field.name: value for field in fields(config) if isinstance(value := getattr(config, field.name), str)}
+    for key in {"output", "report", "attention", "picture"} & files.keys():
+        for other, path in files.items():
+            if other != key and Path(path).is_file() and Path(files[key]).resolve() == Path(path).resolve():
+                raise UserError(f"{section}.{key}={files[key]}: is {section}.{other} too; name another file")
+
+
 @contextlib.contextmanager
 def file_errors(key: str, path: object, done: Literal["read", "written"] = "written") -> Iterator[None]:
     """Makes a UserError that names the setting and the file of an error of the disk in the block."""
@@ -139,6 +152,8 @@ def open_output(path: str | None, section: str, key: str = "output") -> Iterator
         yield sys.stdout
         return
     final = Path(path)
+    if final.suffix.lower() in NO_TEXT:
+        raise UserError(f"{section}.{key}: {path}: lines of text are written, which no {final.suffix} file has")
     if final.is_dir():
         raise UserError(f"{section}.{key}: {path} is a folder; name a file in it")
     with contextlib.ExitStack() as stack:

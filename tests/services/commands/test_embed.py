@@ -14,7 +14,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.inference.kinds import open_bundle
 from dragoman.model.inference.sentence_vectors import network_vectors, sentence_vectors
 from dragoman.services.commands.embed import embed
-from dragoman.services.commands.output import check_files
+from dragoman.services.commands.lines import check_files
 from dragoman.services.settings import EmbedConfig
 
 TEXTS = b"the dog sees the man .\n\nwhere is z ?\n"
