@@ -58,8 +58,8 @@ def main(argv: Sequence[str]) -> int:
     run = words.pop(0) if verb == "verify" and words and names_run(words[0]) else None
 
     def task(config: Config) -> int:
-        if run is not None:
-            config = set_run(config, run)
+        if verb == "verify" and (run or not config.name):
+            config = set_run(config, run or only_run(config))
         if verb in SPREADING:
             refuse_without_gpu(config)
         if verb in READERS:
@@ -107,6 +107,15 @@ def next_command(verb: str, config: Config, chosen: Set[str]) -> str | None:
 def names_run(word: str) -> bool:
     """Returns True for a run's name or folder: anything that exists, or is not KEY=VALUE."""
     return not word.startswith("-") and ("=" not in word or Path(word).exists())
+
+
+def only_run(config: Config) -> str:
+    """Returns the only run's name."""
+    runs = config.paths.local(config.paths.runs)
+    names = sorted(path.parent.name for path in runs.glob(f"*/{paths.RECORD}"))
+    if len(names) != 1:
+        raise UserError(f"say which run, dragoman verify RUN; those in {runs}: {', '.join(names) or 'none'}")
+    return names[0]
 
 
 def set_run(config: Config, name: str) -> Config:

@@ -5,7 +5,7 @@
 | shard | that the corpus has pairs | the vocabulary, which fits their number once they are counted |
 | train, compare, evaluate, promote | the manifest of `paths.shards` | corpus, tokenizer, pair |
 | train, compare | the bundle of `train.init_from` | the network and its sizes |
-| import, sync | nothing: a name has no default | name, pair, the registered name |
+| import, sync, verify | nothing: a name has no default | name, pair, the registered name |
 | train | the number of pairs or texts | batch, steps, warm-up, optimizer, dropout (`corpus/sizes.py`) |
 
 What the user gives, on the command line or in an experiment, stays.
@@ -29,7 +29,7 @@ from dragoman.pipelines.corpus.sharded import as_sharded
 from dragoman.pipelines.corpus.sizes import STEPS, VOCABULARY, WARMUP, as_counted, fitting
 
 INIT = "train.init_from"
-NAMED_BY_USER = {"import": ("name", "pair", "registry.name"), "sync": ("name",)}
+NAMED_BY_USER = {"import": ("name", "pair", "registry.name"), "sync": ("name",), "verify": ("name",)}
 READ_SHARDS = {"train", "compare", "evaluate", "promote"}
 BEGIN = {"train", "compare"}
 # settings that a network does not take from the one that it begins with
