@@ -1,4 +1,4 @@
-"""The closed table of architectures. A new one is a file, a config dataclass, a row here and a YAML in conf/model/."""
+"""The closed table of architectures. A new one is a file with its config and row, a name here, a YAML in conf/model."""
 
 from collections.abc import Mapping
 from typing import Any
