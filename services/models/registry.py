@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dragoman.conf import again
 from dragoman.model.addresses import mask_address, mask_secrets
 from dragoman.model.errors import ServiceError, UserError, reason
 from dragoman.model.mlflow_client import PAGE, all_versions, download, mlflow_client
@@ -138,14 +137,14 @@ class Registry:
         """Returns an MLflow client that gives up after seconds."""
         if self.uri.startswith("sqlite:///") and not Path(self.uri.removeprefix("sqlite:///")).is_file():
             raise UserError(
-                f"tracking_uri: {self} is not there: no model has been trained here yet. `dragoman demo` trains one in "
+                f"tracking.uri: {self} is not there: no model has been trained here yet. `dragoman demo` trains one in "
                 "minutes; a bundle's folder or a run is named by the verb's key that ends in .bundle, see --help"
             )
         return mlflow_client(self.uri)
 
     def _unreachable(self, problem: Exception) -> UserError:
         said = mask_secrets(reason(problem), self.uri)
-        return UserError(f"tracking_uri: the registry at {self} does not answer ({said})")
+        return UserError(f"tracking.uri: the registry at {self} does not answer ({said})")
 
     def __str__(self) -> str:
         return mask_address(self.uri)
@@ -162,14 +161,8 @@ class Registry:
                 f"`dragoman promote registry.name={name} registry.alias={alias}` gives {alias} to the better version"
             )
         if models:
-            return f"Registered models: {', '.join(sorted(models))}; registry.name=NAME takes one"
-        train, promote = (again.command(verb, keep=names_a_model) for verb in ("train", "promote"))
-        return f"Registered models: none; `{train}` registers one, `{promote}` makes it the champion"
-
-
-def names_a_model(key: str) -> bool:
-    """Returns True if a setting says which model is meant, not what is done with it."""
-    return key.partition(".")[0] in ("experiment", "corpus", "pair", "tokenizer", "model", "name", "registry", "paths")
+            return f"Registered models: {', '.join(sorted(models))}"
+        return "Registered models: none; `dragoman train` registers one, `dragoman promote` makes it the champion"
 
 
 def bundle_within(directory: Path) -> Path:
