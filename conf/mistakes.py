@@ -28,7 +28,7 @@ TARGETS = {"tgt", "trg", "target", "to", "l2"}  # names of a language, given its
 SIDES = TARGETS | {"src", "source", "from", "l1"}
 CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")  # of a language, by its form
 OPTIONS = ("cfg job", "resolve", "config FILE", "help", "help-all", "json")
-LETTERS = {"-i": "input", "-o": "output", "-p": "port", "-m": "model", "-s": "seed", "-n": "name"}
+LETTERS = {"-i": "input", "-o": "output", "-p": "port"}
 SHORTEST = 4  # letters of a name that a similar one is sought for
 NOTES = {  # ours has another unit, or another meaning than its name lets expect
     "train.max_steps": "in steps",

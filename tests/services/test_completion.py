@@ -17,7 +17,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 def query(line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shell: str = "bash") -> str:
     monkeypatch.setenv("COMP_LINE", line)
     monkeypatch.setenv("COMP_POINT", str(len(line)))
-    assert answer([f"query={shell}"], list(cli.VERBS)) == 0
+    assert answer([f"query={shell}"], cli.VERBS) == 0
     return capsys.readouterr().out.strip()
 
 
@@ -66,12 +66,12 @@ def test_keys_and_choices_are_completed(
 def test_unknown_shells_and_actions_are_refused() -> None:
     for words in (["install=tcsh"], ["explode=bash"], []):
         with pytest.raises(UserError):
-            answer(words, [])
+            answer(words, {})
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_has_a_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert answer([f"install={shell}"], []) == 0
+    assert answer([f"install={shell}"], {}) == 0
     assert "dragoman --shell-completion query=" in capsys.readouterr().out
 
 

@@ -55,10 +55,10 @@ def test_what_cannot_be_is_refused_by_name(ledger: Ledger, tmp_path: Path) -> No
 def test_the_endpoints_files_are_secrets_wherever_they_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGPASSFILE", f"{tmp_path}/pgpass")
     words = [f"serve.database=sqlite:///{tmp_path}/e.db", f"serve.documents={tmp_path}/h", f"serve.keys={tmp_path}/k"]
-    found = secrets_of(compose.typed(UpRoot, compose.values(words)))
+    found = secrets_of(compose.typed(UpRoot, compose.values(words, UpRoot)))
     named = ("e.db", "e.db-wal", "e.db-shm", "h", "k", "pgpass")
     assert {tmp_path / name for name in named} <= set(found)
-    remote = secrets_of(compose.typed(UpRoot, compose.values(["serve.database=postgresql://u@h/d"])))
+    remote = secrets_of(compose.typed(UpRoot, compose.values(["serve.database=postgresql://u@h/d"], UpRoot)))
     assert not [path for path in remote if "postgresql" in str(path)]
 
 
@@ -66,7 +66,7 @@ def test_the_password_of_the_endpoints_database_goes_to_the_endpoint_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PGPASSWORD", "secret")
-    config = compose.typed(UpRoot, compose.values([])).service
+    config = compose.typed(UpRoot, compose.values([], UpRoot)).service
     places = choose_layout(tmp_path, config, tmp_path)
     shared = environment(places, config, tracking=True)
     assert "PGPASSWORD" not in shared
