@@ -56,7 +56,7 @@ class Eole:
     """eole with Transformer-tiny's sizes in its fastest precision."""
 
     name = "eole"
-    rates = (0.25, 0.5, 1.0)  # of noam, which multiplies them by 1 / sqrt(width x updates)
+    rates: tuple[float, ...] = (0.25, 0.5, 1.0)  # of noam, which multiplies them by 1 / sqrt(width x updates)
 
     def __init__(self, shards: Path, texts: Path, dropout: float) -> None:
         """`texts`: a new folder for the pieces of all its trainings."""
@@ -104,7 +104,7 @@ class Marian:
     """transformers' MarianMT with Transformer-tiny's sizes by Adam, on the batches of our loader."""
 
     name = "MarianMT"
-    rates = (0.001, 0.002, 0.004)  # after the warm-up; from there on with 1 / sqrt(updates)
+    rates: tuple[float, ...] = (0.001, 0.002, 0.004)  # after the warm-up; from there on with 1 / sqrt(updates)
 
     def __init__(self, shards: Path, dropout: float) -> None:
         self._shards, self._dropout = shards, dropout
