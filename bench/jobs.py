@@ -180,7 +180,7 @@ def at_work(loop: Loop) -> Iterator[int]:
     """The port where the service answers, its loop at work."""
     listening = bind("127.0.0.1", 0, "service")
     parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
-    with serving(create_app(parts), listening):
+    with serving(create_app(parts), listening, loop.config):
         loop.start()
         while loop.scheduler.seconds == 0:
             time.sleep(0.05)
