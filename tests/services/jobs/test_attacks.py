@@ -268,7 +268,7 @@ REASONS = (
     r"|takes no key away"
     r"|moves no section|move no section"
     r"|fits none of text or list"
-    r"|beside its overrides|has an endpoint already|no verb of a job reads it|the service's own|the service says where"
+    r"|beside its overrides|the service says where"
 )
 
 
