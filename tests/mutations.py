@@ -69,7 +69,7 @@ pipelines/training/optimizer.py: pipelines/training/test_optimizer.py
 pipelines/evaluation/metrics.py: pipelines/test_evaluate.py
 CHRF(**options) => CHRF(word_order=2, **options)
 pipelines/evaluation/significance.py: pipelines/evaluation/test_significance.py
-np.abs(drawn) >= abs => np.abs(drawn) > abs
+- TOLERANCE * max( => + TOLERANCE * max(
 pipelines/evaluation/significance.py: pipelines/evaluation/test_significance.py
 gain.sum() - 2 * ( => gain.sum() - (
 pipelines/tracking/promotion.py: pipelines/tracking/test_promotion.py
