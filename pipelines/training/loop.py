@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from dragoman.model.bundles.weights import distinct_weights, fill
 from dragoman.model.device import kernels
+from dragoman.model.durations import duration
 from dragoman.model.errors import UserError
 from dragoman.model.memory import keep_few_products, keep_freed_memory, return_freed
 from dragoman.model.networks.network import Loss, Network
@@ -201,7 +202,10 @@ class Trainer:
         self.config = limited(self.begun_with, decided)
         if decided.steps != (before.steps or self.begun_with.max_steps):
             now = "now " if before.steps else ""
-            note = f"{self.config.max_minutes:g} min: {now}{decided.steps:,} of {self.begun_with.max_steps:,} steps"
+            note = (
+                f"{self.config.max_minutes:g} min: {now}{decided.steps:,} of {self.begun_with.max_steps:,} steps, "
+                f"{duration(decided.release)} for evaluation and release"
+            )
             publish.write({"step": step, "last_step": decided.steps, "note": note})
         return self.config
 

@@ -26,6 +26,7 @@ class Limit:
 
     steps: int = 0  # the last step; 0: not decided
     seconds: float = 0.0  # of training, over all starts, after which the run ends where it is
+    release: float = 0.0  # seconds that are kept for evaluation and release
     settings: dict[str, int] = field(default_factory=dict)  # of `TrainConfig` and its optimizer, where it ends early
 
 
@@ -101,7 +102,8 @@ class TimeLimit:
         total = 60 * self.minutes
         gone = self.clock() - self.began
         start = gone - (seconds - self._start_seconds)  # of the workers: a busy machine is as slow at the end
-        left = total - gone - max(FIXED, start) - self.passes * one_pass
+        release = max(FIXED, start) + self.passes * one_pass
+        left = total - gone - release
         most = max(1, int(EVALUATING * total / max(one_pass, 1e-9)))  # evaluations
         expected = min(most, config.max_steps // config.evaluate_every + 1) * one_pass if first else 0.0
         steps = step + int(max(0.0, left - SPARE * total - expected) / max(a_step, 1e-9))
@@ -109,7 +111,7 @@ class TimeLimit:
         if limit.steps and abs(steps - limit.steps) <= ALIKE * limit.steps:
             steps = max(step, limit.steps)
         settings = in_proportion(config, steps, -(-steps // most)) if steps < config.max_steps else {}
-        return Limit(steps, seconds + max(0.0, left), settings)
+        return Limit(steps, seconds + max(0.0, left), release, settings)
 
     def _passed(self, limit: Limit, seconds: float) -> float:
         """Returns the part of the time that has passed: of the training's as soon as that is known."""

@@ -68,7 +68,7 @@ def test_everything_follows_the_number_of_steps_that_fit(shards: Path, tmp_path:
     last = trainer.progress.limit.steps
     assert trainer.progress.step == last and not trainer.progress.stopped
     assert 0.85 * 56 <= clock.now - began <= 56
-    assert notes(tmp_path)[0].startswith("1 min: ") and notes(tmp_path)[0].endswith(" of 2,000 steps")
+    assert notes(tmp_path)[0].startswith("1 min: ") and " of 2,000 steps, 4 s for evaluation" in notes(tmp_path)[0]
     rates = [line["lr"] for line in steps(tmp_path)]
     assert rates.index(max(rates)) == pytest.approx(last / 10, abs=last / 50) and rates[-1] == 0
     evaluated = [line["step"] for line in journal.lines(tmp_path / paths.STEPS) if "valid_loss" in line]
