@@ -17,6 +17,7 @@ SLOW, FEW, ENOUGH = 2, 3, 8  # the first steps, which prepare buffers; how many 
 ALIKE = 0.05  # a correction by a smaller part is none
 SPARE = 0.03  # part of the time that is not planned
 EVALUATING = 0.05  # part of the time for evaluations
+MOST_RELEASE = 0.5  # part of the time: what has learned too little to end its sentences takes longest to evaluate
 FIXED = 12.0  # seconds, at least, of imports before `began` and of a release that do not depend on the texts
 
 
@@ -102,7 +103,7 @@ class TimeLimit:
         total = 60 * self.minutes
         gone = self.clock() - self.began
         start = gone - (seconds - self._start_seconds)  # of the workers: a busy machine is as slow at the end
-        release = max(FIXED, start) + self.passes * one_pass
+        release = min(max(FIXED, start) + self.passes * one_pass, MOST_RELEASE * total)
         left = total - gone - release
         most = max(1, int(EVALUATING * total / max(one_pass, 1e-9)))  # evaluations
         expected = min(most, config.max_steps // config.evaluate_every + 1) * one_pass if first else 0.0
