@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-import httpx
-
 from dragoman.model.errors import UserError
 from dragoman.model.storage.places import is_loopback
 
@@ -23,10 +21,12 @@ def check_addresses(key: str, addresses: Sequence[str]) -> None:
 def check_url(key: str, url: str) -> None:
     """Raises UserError, which names the setting `key`, unless it is an address of HTTP whose host and port can be."""
     try:
-        parsed, parts = httpx.URL(url), urlsplit(url)  # both: httpx leaves the port's range to the socket
-        fault = parsed.scheme not in ("http", "https") or not parts.hostname or " " in parts.hostname or parts.port == 0
-        parsed.host.encode("idna")  # as the socket does: no label may be empty or too long
-    except (httpx.InvalidURL, ValueError):
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        fault = parts.scheme not in ("http", "https") or not host or " " in host or parts.port == 0
+        fault = fault or not url.isprintable() or (":" in host and _parse(host) is None)
+        host.encode("idna")  # as the socket does: no label may be empty or too long
+    except ValueError:
         fault = True
     if fault:
         raise UserError(f"{key}={url}: write http://HOST:PORT or https://HOST, with a path where it has one")
