@@ -285,7 +285,10 @@ def test_the_libraries_of_the_endpoint_are_locked(stages: dict[str, str]) -> Non
 
 
 # What files of the endpoint import for other verbs.
-ELSEWHERE = dict.fromkeys(("numba", "llvmlite"), "word vectors are trained with it, and answered without")
+ELSEWHERE = {
+    "numba": "word vectors are trained with it, and answered without",
+    "zstandard": "corpora are read with it; no document of a request is so compressed",
+}
 
 
 def libraries(stages: dict[str, str]) -> list[str]:

@@ -40,7 +40,7 @@ def kept_limit(state: Mapping[str, Any], config: TrainConfig) -> Limit:
 def limited(config: TrainConfig, limit: Limit) -> TrainConfig:
     """Returns the settings as the limit has them."""
     warmup = limit.settings.get("warmup_steps", config.optimizer.warmup_steps)
-    rest = {key: value for key, value in limit.settings.items() if key != "warmup_steps"}
+    rest: dict[str, Any] = {key: value for key, value in limit.settings.items() if key != "warmup_steps"}
     return replace(config, optimizer=replace(config.optimizer, warmup_steps=warmup), **rest)
 
 

@@ -38,7 +38,10 @@ def test_html_keeps_its_markup_and_a_report_says_what_was_kept(stage: Stage) -> 
     body = stage.ask(q="<p>One <b>dog</b>.</p><pre>x</pre> See {name} &amp; go.", format="html", report=True).json()
     assert body["translatedText"] == "<p>ONE <b>DOG</b>.</p><pre>x</pre> SEE {name} &amp; GO."
     assert body["report"]["complete"] is True
-    assert [(one["text"], one["how"]) for one in body["report"]["placeholders"]] == [("{name}", "stand-in")]
+    assert [(one["text"], one["how"]) for one in body["report"]["placeholders"]] == [
+        ("<pre>x</pre>", "copied"),
+        ("{name}", "stand-in"),
+    ]
     assert [(one["text"], one["how"]) for one in body["report"]["tags"]] == [("<b>", "guessed")]
     assert "report" not in stage.ask(q="Go now.").json()
     assert stage.ask(q=["1", "😀"], report="true").json()["translatedText"] == ["1", "😀"]
