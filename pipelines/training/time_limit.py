@@ -23,7 +23,7 @@ FIXED = 12.0  # seconds, at least, of imports before `began` and of a release th
 
 @dataclass
 class Limit:
-    """What a time limit makes of a run, stored in its checkpoints."""
+    """The number of steps that a time limit allows and the settings that follow, stored in checkpoints."""
 
     steps: int = 0  # the last step; 0: not decided
     seconds: float = 0.0  # of training, over all starts, after which the run ends where it is

@@ -1,4 +1,4 @@
-"""What `dragoman translate` reads and writes beside lines: documents, certificates, and attention.
+"""Reads and writes what `dragoman translate` takes beside lines: documents, certificates and attention.
 
 `translate.attention` is a picture of the first sentences' maps, whose rows are the words of the translation, or JSON:
 an object for each line with its number, source and text, and for each sentence the tokens of both sides, the alignment

@@ -96,5 +96,5 @@ def _newest(source: VectorsSource, key: str) -> tuple[Path, str]:
             return registry.fetch(version), str(version)
     raise UserError(
         f"{key}: no word vectors in {source.home.runs} nor in the registry at {registry}; name them ({key}=PATH, RUN "
-        "or models:/NAME@ALIAS), or train some: dragoman train model=skipgram registry=vectors corpus=..."
+        "or models:/NAME@ALIAS), or train some: dragoman train experiment=word2vec corpus.train.file=FILE"
     )

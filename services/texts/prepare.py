@@ -100,7 +100,7 @@ class Prepared:
 
     def rebuild(self, rank: int = 0) -> Rebuilt:
         """Returns the text, with the rank-th best translation of every sentence where it kept everything."""
-        assert all(state.written for state in self.states), "lines wait for their translations"
+        assert self.finished, "lines wait for their translations"
         chosen = self._alternatives(rank) if rank else {}
         written: list[tuple[Run, Place]] = []
         text = self._write(self.nodes, written, chosen)

@@ -91,7 +91,6 @@ def endpoint(bundle: Path) -> Iterator[int]:
         metrics.show(queue, models, bundle)
         with serving(create_endpoint(Endpoint(models, queue, Limits(), metrics=metrics))) as port:
             yield port
-    metrics.telemetry.close()
 
 
 @pytest.fixture

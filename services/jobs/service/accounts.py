@@ -1,4 +1,4 @@
-"""What an attempt keeps of its run when it ends, how long it took, and what a running one would lose."""
+"""The account of an attempt: what it keeps of its run, how long it took, what a running one would lose."""
 
 import time
 from collections.abc import Sequence

@@ -165,11 +165,10 @@ def test_utf_16_becomes_utf_8_by_its_mark_and_is_named_without(tmp_path: Path, o
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"\xde\x12\x04\x95\0\0\0\0", r"is a compiled gettext catalogue \(\.mo\); msgunfmt"),
         (b"%PDF-1.7 ...", "is a PDF document; save its text as plain text"),
         (bytes(257) + b"ustar\x0000", "is a tar archive"),
-        (b"\xd0\xcf\x11\xe0" + bytes(12), "is no text: a binary file"),
-        (b"\xde\x12\x04\x95\0\0\0\0\x02\0\0\0", "is no text: a binary file.*read are text, .* PO, Parquet"),
+        (b"\xd0\xcf\x11\xe0" + bytes(12), "is no text: a binary file.*read are text, .* PO, Parquet"),
+        (b"\xde\x12\x04\x95\0\0\0\0\x02\0\0\0", r"is a compiled gettext catalogue \(\.mo\); msgunfmt"),
         (gzip.compress(b"%PDF-1.7", mtime=0), "is a PDF document"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "is a Git LFS pointer.*git lfs pull"),
     ],

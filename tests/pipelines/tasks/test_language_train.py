@@ -74,7 +74,7 @@ def test_a_run_becomes_a_measured_bundle(model: str, home: Path, capsys: pytest.
     scores = bundle.facts["scores"]["valid"]
     assert scores["nats"] > 0 and scores["tokens"] > 0
     assert 0 <= scores["unknown_rate"] <= 1
-    assert any(b"valid_unknown_rate" in path.read_bytes() for path in (run / "spool").rglob("*") if path.is_file())
+    assert any(b"valid/unknown_rate" in path.read_bytes() for path in (run / "spool").rglob("*") if path.is_file())
     assert ("accuracy" in scores) is (bundle.kind == "masked")
     assert bundle.facts["weights"]["steps"] == [2, 4]
     record = json.loads((run / "evaluation.valid.json").read_text())

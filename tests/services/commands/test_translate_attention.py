@@ -153,7 +153,7 @@ class Client:
     def ask(self, **values: Any) -> httpx.Response:
         async def post() -> httpx.Response:
             transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
-            async with httpx.AsyncClient(transport=transport, base_url="http://endpoint") as client:
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
                 return await client.post("/translate", json={"source": "en", "target": "de", **values})
 
         return asyncio.run(post())
