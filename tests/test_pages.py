@@ -201,6 +201,7 @@ FIRST = {
         [
             *(*LOCAL, "corpus.cut.valid=0.2", "loader.batch_tokens=128", "loader.context_length=32", "model.width=16"),
             *("model.embedding=8", "train.max_steps=4", "train.optimizer.warmup_steps=1", "generate.max_tokens=8"),
+            *("promote.force=true", "promote.reason=four steps"),
         ],
         "tinyshakespeare.txt.gz",
     ),
@@ -221,8 +222,9 @@ def test_the_first_commands_of_a_page_run_one_after_another(
         put_in = [word.replace("FOLDER", str(tmp_path)) for word in words]
         recipe = words[0] in RECIPE
         known = [key for key in quick if key.startswith(words[0]) or (recipe and not key.startswith("generate"))]
-        assert cli.main([*put_in, *known]) == 0, f"dragoman {shlex.join(words)}\n{capsys.readouterr().err}"
-    assert capsys.readouterr().out.strip()
+        code, said = cli.main([*put_in, *known]), capsys.readouterr()
+        assert code == 0, f"dragoman {shlex.join(words)}\n{said.out}{said.err}"
+    assert said.out.strip()
 
 
 def test_what_python_examples_import_is_there() -> None:
