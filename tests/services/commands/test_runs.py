@@ -69,7 +69,7 @@ def test_versions_are_listed_with_alias_age_and_size(
 
 
 def test_every_kind_of_model_has_its_figure() -> None:
-    assert headline({"test_bleu_lowercase": "9", "test_bleu": "34.2180"}) == "BLEU 34.22"
+    assert headline({"test_bleu_moses": "9", "test_bleu": "34.2180"}) == "BLEU 34.22"
     assert headline({"test": {"perplexity": 3.0, "nats": 1.1}}) == "perplexity 3.00"
     assert headline({"similarity/mean": "41.0", "similarity/simlex": "3"}) == "similarity 41.00"
     assert headline({"pair": "en-de"}) == "-"
