@@ -25,7 +25,7 @@ def check_url(key: str, url: str) -> None:
         host = parts.hostname or ""
         fault = parts.scheme not in ("http", "https") or not host or " " in host or parts.port == 0
         fault = fault or not url.isprintable() or (":" in host and _parse(host) is None)
-        host.encode("idna")  # as the socket does: no label may be empty or too long
+        host.encode("idna").decode("idna")  # as a client does: no label may be empty, too long or no Punycode
     except ValueError:
         fault = True
     if fault:

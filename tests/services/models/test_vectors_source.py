@@ -73,7 +73,7 @@ def test_without_a_name_or_a_run_the_registry_is_asked(shelf: None, tmp_path: Pa
 
 
 def test_without_any_vectors_their_training_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"query\.vectors: no word vectors in .*train model=skipgram"):
+    with pytest.raises(UserError, match=r"query\.vectors: no word vectors in .*train experiment=word2vec"):
         opened(tmp_path, None)
 
 
