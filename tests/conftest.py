@@ -1,6 +1,8 @@
 """Fixtures that many tests share."""
 
+import copy
 import functools
+import io
 import json
 import logging
 import os
@@ -9,8 +11,10 @@ import shutil
 import string
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from dragoman.model.errors import remember_interrupt
 from dragoman.pipelines.tracking import server, version
@@ -76,6 +80,22 @@ def small_mlflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(server, "make_database", copy)
         patch.setattr(version, "MODEL_PACKAGE", code)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def files_of_settings_read_once() -> Iterator[None]:
+    """In this process Hydra parses a file of conf/ once: each composition reads ten, over half of its time."""
+    load, parsed = OmegaConf.load, {}
+
+    def once(file: IO[str]) -> DictConfig | ListConfig:
+        text = file.read()
+        if text not in parsed:
+            parsed[text] = load(io.StringIO(text))
+        return copy.deepcopy(parsed[text])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OmegaConf, "load", staticmethod(once))
         yield
 
 

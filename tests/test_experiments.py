@@ -11,17 +11,14 @@ from dragoman.pipelines import train
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.settle import settle
 from dragoman.pipelines.shard import shard
+from dragoman.pipelines.tasks import launch
 
 WORDS = ("anna", "ben", "carl", "sees", "hears", "likes", "the", "cat", "dog", "bird", "fish", "horse")
 LINES = [f"{a} {b} the {c} , and {c} {b} {a} ." for a in WORDS for b in WORDS for c in WORDS]
 PLACES = [
     "cluster.backend=local", "tracking.offline=true", "tracking.system_metrics=false", "registry.register=false",
 ]  # fmt: skip
-ENDS = [  # after the first step; what the experiment says of rates and lengths stays
-    "train.max_minutes=0.00001", "train.precision=fp32", "evaluate.sentences=2", "evaluate.split=valid",
-    "evaluate.length_penalties=[1.0]", "decode.beam=1", "decode.length_penalty=1.0", "decode.repeats_in_word=0",
-    "evaluate.samples=0",
-]  # fmt: skip
+ENDS = ["train.max_minutes=0.00001", "train.precision=fp32", "evaluate.split=valid"]  # after the first step
 VECTORS = ["vectors.epochs=1", "vectors.evaluate.pictures=false", "vectors.evaluate.similarity=[]",
            "vectors.evaluate.analogies=[]"]  # fmt: skip
 
@@ -35,7 +32,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("experiment", groups.choices("experiment"))
-def test_the_first_step_warns_of_nothing(experiment: str, home: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_first_step_warns_of_nothing(
+    experiment: str, home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "release", lambda *_: None)  # it comes after the last step, and takes most of the time
     caplog.set_level(logging.WARNING)
     composed = compose.typed(Config, compose.values([f"experiment={experiment}"]))
     text = "-" not in composed.pair
@@ -53,5 +53,4 @@ def test_the_first_step_warns_of_nothing(experiment: str, home: Path, caplog: py
     said = [record.getMessage() for record in caplog.records if not record.name.startswith("dragoman.pipelines.corpus")]
     caplog.clear()
     assert train.task(compose.typed(Config, compose.values(words, settle=partial(settle, "promote")))) == 0
-    told = [*said, *(record.getMessage() for record in caplog.records)]
-    assert [line for line in told if "repeats itself" not in line] == []  # what a network of one step translates
+    assert [*said, *(record.getMessage() for record in caplog.records)] == []
