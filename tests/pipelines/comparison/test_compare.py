@@ -1,15 +1,12 @@
 """The verb end to end on a tiny corpus: trains, measures, prints one table, draws, and goes on after a kill."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dragoman.pipelines import entries
-from tests.pipelines.processes import finish
-from tests.warm import Command
 
 SETTINGS = [
     "corpus=everyday",
@@ -23,6 +20,7 @@ SETTINGS = [
     "decode.beam=1",
     "decode.length_penalty=1.0",
     "evaluate.sentences=12",
+    "evaluate.samples=0",
     "decode.max_ratio=0.5",
     "decode.max_extra=4",
     "evaluate.trials=20",
@@ -51,7 +49,7 @@ LABELS = ("rnnenc", "rnnsearch_additive", "transformer_tiny")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with shards, and with the comparison of three networks."""
     folder = tmp_path_factory.mktemp("home")
-    finish(Command(("shard", *SETTINGS, f"paths.root={folder}"), {**os.environ, "OMP_NUM_THREADS": "1"}))
+    assert entries.main(["shard", *SETTINGS, f"paths.root={folder}"]) == 0
     assert compare(folder, ALL) == 0
     return folder
 
