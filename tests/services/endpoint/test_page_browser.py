@@ -20,7 +20,6 @@ from dragoman.services.models.loaded_model import LoadedModel, Origin
 from tests.services.endpoint.conftest import Stage
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-WIDTHS = {1440: "light", 768: "dark", 390: "light"}
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (Debian: chromium)")
 
 
@@ -54,14 +53,22 @@ def address(stage: Stage) -> Iterator[str]:
     listening.close()
 
 
-@pytest.fixture
-def browser() -> Iterator[Any]:
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def browser(chromium: Any) -> Iterator[Any]:
+    """One for all tests; what a test opens is closed behind it."""
+    yield chromium
+    for context in chromium.contexts:
+        context.close()
 
 
 def heard(page: Any) -> list[str]:
@@ -72,55 +79,54 @@ def heard(page: Any) -> list[str]:
     return said
 
 
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(1440, "light"), pytest.param(768, "dark", marks=pytest.mark.long), (390, "dark")]
+)
 def test_the_page_translates_after_a_pause_and_shows_what_words_looked_at(
-    address: str, browser: Any, stage: Stage
+    address: str, browser: Any, stage: Stage, width: int, scheme: str
 ) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    for width, scheme in WIDTHS.items():
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        page = context.new_page()
-        said = heard(page)
-        asked: list[str] = []
-        page.on("request", lambda one, asked=asked: asked.append(one.url) if one.method == "POST" else None)
-        page.goto(address)
-        page.select_option("#source", "en")
-        page.locator("#text").press_sequentially("see my dog & cat")
-        page.wait_for_selector("#translation")
-        assert page.inner_text("#translation") == "SEE MY DOG & CAT"
-        assert asked == [address]  # one request a pause
-        page.hover("#translation .word >> nth=1")
-        page.wait_for_selector("#translation .word.at")
-        assert page.inner_text("#looked") == "MY looked at: my 75 %, see 25 %"
-        assert page.locator("#mirror .word.lit").all_text_contents() == ["see", "my"]
-        box = page.locator("#mirror .word").nth(0).bounding_box()
-        assert box is not None
-        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        page.wait_for_function("document.querySelector('#looked').textContent.startsWith('see was')")
-        assert asked == [address, f"{address}translate"]  # the attention is asked for once
-        page.focus("#translation")
-        page.keyboard.press("ArrowRight")
-        assert page.inner_text("#looked").startswith("SEE looked at")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.click("text=The same from a program")
-        page.click("text=Python")
-        assert '"q": "see my dog & cat"' in page.text_content("#code")
-        assert said == []  # neither errors nor breaches of the policy
-        page.fill("#text", "x" * 201)
-        page.keyboard.press("Control+Enter")
-        page.wait_for_selector("#answer [role=alert]")
-        assert "characters are too many" in page.inner_text("#answer")
-        context.close()
-        context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
-        )  # axe is a script of another's
-        page = context.new_page()
-        page.goto(address)
-        page.fill("#text", "see {name}")
-        page.wait_for_selector("#translation")
-        violations = Axe().run(page).response["violations"]
-        assert [one["id"] for one in violations if one["impact"] in ("serious", "critical")] == [], width
-        context.close()
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    said = heard(page)
+    asked: list[str] = []
+    page.on("request", lambda one: asked.append(one.url) if one.method == "POST" else None)
+    page.goto(address)
+    page.select_option("#source", "en")
+    page.locator("#text").press_sequentially("see my dog & cat")
+    page.wait_for_selector("#translation")
+    assert page.inner_text("#translation") == "SEE MY DOG & CAT"
+    assert asked == [address]  # one request a pause
+    page.hover("#translation .word >> nth=1")
+    page.wait_for_selector("#translation .word.at")
+    assert page.inner_text("#looked") == "MY looked at: my 75 %, see 25 %"
+    assert page.locator("#mirror .word.lit").all_text_contents() == ["see", "my"]
+    box = page.locator("#mirror .word").nth(0).bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_function("document.querySelector('#looked').textContent.startsWith('see was')")
+    assert asked == [address, f"{address}translate"]  # the attention is asked for once
+    page.focus("#translation")
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text("#looked").startswith("SEE looked at")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.click("text=The same from a program")
+    page.click("text=Python")
+    assert '"q": "see my dog & cat"' in page.text_content("#code")
+    assert said == []  # neither errors nor breaches of the policy
+    page.fill("#text", "x" * 201)
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("#answer [role=alert]")
+    assert "characters are too many" in page.inner_text("#answer")
+    # axe is a script of another's
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True)
+    page = context.new_page()
+    page.goto(address)
+    page.fill("#text", "see {name}")
+    page.wait_for_selector("#translation")
+    violations = Axe().run(page).response["violations"]
+    assert [one["id"] for one in violations if one["impact"] in ("serious", "critical")] == []
 
 
 def test_a_better_translation_is_kept_for_the_next_training(
