@@ -23,8 +23,8 @@ from dragoman.pipelines.unpack import UnpackRoot
 from dragoman.services.from_home import is_open
 from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.planning.plan import make_plan
-from dragoman.services.jobs.planning.planner import Planner
 from dragoman.services.jobs.up.app import create_app
+from tests.services.jobs.planner_here import PlannerHere
 from tests.services.jobs.processes import make_loop
 
 SECRET = "dgm_the_secret_itself"
@@ -362,7 +362,7 @@ def test_a_folder_has_one_claim_however_it_is_written(shards: str, scene: dict[s
 
 
 def test_the_service_answers_an_attack_with_400_and_starts_nothing(scene: dict[str, Path]) -> None:
-    """The whole way: HTTP, the planner's process, the ledger. Every seventh attack, and another owner's shards."""
+    """The whole way: HTTP, the planner, the ledger. One in twenty-one, and another owner's shards."""
     with warnings.catch_warnings():  # of a package that is not installed
         warnings.simplefilter("ignore")
         from fastapi.testclient import TestClient
@@ -370,11 +370,11 @@ def test_the_service_answers_an_attack_with_400_and_starts_nothing(scene: dict[s
     home, data = scene["home"], scene["data"]
     loop = make_loop(f"sqlite:///{home.parent}/ledger.db", home)
     loop.capacity = loop.executor.capacity()
-    loop.intake.plans.planner = Planner([home, data], [data / "jobs_token"])
+    loop.intake.plans.planner = PlannerHere([home, data], [data / "jobs_token"])
     parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, home, False)
     try:
         with TestClient(create_app(parts), base_url="http://127.0.0.1") as http:
-            for verb, row in ATTACKS[::7]:
+            for verb, row in ATTACKS[::21]:
                 words = words_of(row, **scene)
                 if is_open(verb, words):  # a command without shards is refused before its attack is seen
                     words.append("corpus=everyday")
