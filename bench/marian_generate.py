@@ -13,22 +13,21 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import MarianConfig, MarianMTModel
+from transformers import MarianMTModel
 
+from bench.marian import generate, make_network
 from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.networks.transformer import Transformer
-from dragoman.model.text.tokenizer import BOS, EOS, PAD
 
 
 def main(bundle: Path, path: Path) -> float:
-    """Sentences a second. Sorted by length, so that a batch has little padding."""
+    """Sentences a second, in batches of similar lengths."""
     work = json.loads(path.read_text(encoding="utf-8"))
     ours = load_bundle(bundle).network
     assert isinstance(ours, Transformer)
     network = marian(ours).to(getattr(torch, work["dtype"])).eval()
     torch.set_num_threads(work["threads"])
     sources: list[list[int]] = work["sources"]
-    order = sorted(range(len(sources)), key=lambda row: -len(sources[row]))
     options = {
         "num_beams": work["beam"],
         "length_penalty": work["alpha"],
@@ -37,20 +36,10 @@ def main(bundle: Path, path: Path) -> float:
         "suppress_tokens": work["forbidden"],
         "do_sample": False,
     }
-    made: list[list[int]] = [[] for _ in sources]
-
-    def translate(rows: list[int]) -> None:
-        padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(sources[row]) for row in rows], True, PAD)
-        found = network.generate(padded, attention_mask=(padded != PAD).long(), **options)
-        for row, ids in zip(rows, found[:, 1:].tolist(), strict=True):
-            made[row] = ids[: ids.index(EOS)] if EOS in ids else ids
-
-    with torch.inference_mode():
-        translate(order[:2])
-        began = time.perf_counter()
-        for first in range(0, len(order), work["batch"]):
-            translate(order[first : first + work["batch"]])
-        seconds = time.perf_counter() - began
+    generate(network, sorted(sources, key=len)[-2:], 2, **options)
+    began = time.perf_counter()
+    made = generate(network, sources, work["batch"], **options)
+    seconds = time.perf_counter() - began
     path.with_suffix(".out").write_text(json.dumps(made), encoding="utf-8")
     return len(sources) / seconds
 
@@ -65,25 +54,17 @@ def marian(ours: Transformer) -> MarianMTModel:
     if shape != ("post", "layer", "sinusoidal", "all", 0) or config.activation == "swiglu":
         raise SystemExit(f"bench decode: MarianMT has not this network's shape: {config}")
     rows, width = ours.target_embedding.weight.shape
-    theirs = MarianMTModel(
-        MarianConfig(
-            vocab_size=rows,
-            d_model=width,
-            encoder_layers=config.encoder_layers,
-            decoder_layers=config.decoder_layers,
-            encoder_attention_heads=config.heads,
-            decoder_attention_heads=config.heads,
-            encoder_ffn_dim=config.feed_forward,
-            decoder_ffn_dim=config.feed_forward,
-            activation_function=config.activation,
-            max_position_embeddings=config.max_positions,
-            scale_embedding=True,
-            pad_token_id=PAD,
-            bos_token_id=BOS,
-            eos_token_id=EOS,
-            decoder_start_token_id=BOS,
-            forced_eos_token_id=None,
-        )
+    theirs = make_network(
+        rows,
+        d_model=width,
+        encoder_layers=config.encoder_layers,
+        decoder_layers=config.decoder_layers,
+        encoder_attention_heads=config.heads,
+        decoder_attention_heads=config.heads,
+        encoder_ffn_dim=config.feed_forward,
+        decoder_ffn_dim=config.feed_forward,
+        activation_function=config.activation,
+        max_position_embeddings=config.max_positions,
     )
     table = ours.target_embedding.weight
     weights = {name: table for name, found in theirs.state_dict().items() if found.shape == table.shape}

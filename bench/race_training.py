@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
 import torch
 from safetensors.torch import save_file
@@ -26,30 +25,20 @@ from dragoman.pipelines.tasks.translation import Pairs
 from dragoman.pipelines.tasks.workers import with_lanes
 from dragoman.pipelines.training.loop import Trainer
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 
 class Clock:
-    """Seconds of a clock, but for those within calls that are left out."""
+    """Sums up the seconds of a clock that end with `count`; those that end with `skip` are left out."""
 
     def __init__(self, read: Callable[[], float]) -> None:
-        self._read, self._begun, self._left_out = read, read(), 0.0
+        self._read, self._since, self.seconds = read, read(), 0.0
 
-    def seconds(self) -> float:
-        return self._read() - self._begun - self._left_out
+    def count(self) -> None:
+        before = self._since
+        self.skip()
+        self.seconds += self._since - before
 
-    def without(self, call: Callable[P, T]) -> Callable[P, T]:
-        """Returns the function, whose time no longer counts."""
-
-        def timed(*args: P.args, **kwargs: P.kwargs) -> T:
-            before = self._read()
-            try:
-                return call(*args, **kwargs)
-            finally:
-                self._left_out += self._read() - before
-
-        return timed
+    def skip(self) -> None:
+        self._since = self._read()
 
 
 def train(folder: Path, every: int, words: list[str]) -> None:
@@ -61,23 +50,33 @@ def train(folder: Path, every: int, words: list[str]) -> None:
     ranks = Ranks(0, 1, torch.device("cpu"))
     precision = decide(network, ranks.device).precision
     loss = architecture(config.model["architecture"]).loss
-    settings = replace(config.train, precision=precision, evaluate_every=every, checkpoint_every=10**9)
+    settings = replace(
+        config.train,
+        precision=precision,
+        log_every=1,  # a report after each step, which the clocks count
+        evaluate_every=every,
+        checkpoint_every=10**9,
+        checkpoint_minutes=0.0,
+    )
     loader = learning.loader(0, 1)
     held_out = learning.held_out(ranks)
     trainer = Trainer(network, loss, loader, config.loader.lanes, settings, folder, ranks, config.seed, held_out)
     cpu, wall = Clock(time.process_time), Clock(time.monotonic)
 
     def report(step: int, metrics: dict[str, float]) -> None:
-        if "valid_loss" in metrics:
-            seconds, waited = round(cpu.seconds(), 2), round(wall.seconds(), 2)
-            save_file(distinct_weights(network), folder / f"{step}.safetensors")
-            line = {"step": step, "seconds": seconds, "wall": waited, "loss": metrics["valid_loss"]}
-            print(json.dumps(line), flush=True)
+        if "valid_loss" not in metrics:
+            cpu.count()
+            wall.count()
+            return
+        save_file(distinct_weights(network), folder / f"{step}.safetensors")
+        seconds, waited = round(cpu.seconds, 2), round(wall.seconds, 2)
+        line = {"step": step, "seconds": seconds, "wall": waited, "loss": metrics["valid_loss"]}
+        print(json.dumps(line), flush=True)
+        cpu.skip()
+        wall.skip()
 
-    trainer.evaluate = wall.without(cpu.without(trainer.evaluate))  # type: ignore[method-assign]
-    trainer.save = wall.without(cpu.without(trainer.save))  # type: ignore[method-assign]
     try:
-        trainer.run(wall.without(cpu.without(report)))
+        trainer.run(report)
     finally:
         loader.close()
 
