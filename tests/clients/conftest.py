@@ -37,9 +37,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Endp
         time.sleep(0.01)
     yield f"http://127.0.0.1:{listening.getsockname()[1]}", endpoint
     http.should_exit = True
-    thread.join(10)
+    thread.join(60)
     documents.close()
-    batcher.stop(10)
+    batcher.stop(60)
 
 
 @pytest.fixture

@@ -107,6 +107,6 @@ def test_it_is_promoted_and_served(settings: list[str]) -> None:
     queue = InferenceQueue(batcher, lambda: model)
     question = {"q": "cats call cows often .", "source": "en", "target": "de"}
     answer = Client(create_app(Endpoint(only_model(queue), queue))).post("/translate", json=question)
-    batcher.stop(10)
+    batcher.stop(60)
     assert answer.json()["translatedText"] == "Katzen rufen Kühe oft."
     assert answer.headers["X-Model-Version"] == "1"

@@ -163,7 +163,7 @@ class Client:
 def client(request: pytest.FixtureRequest, bundles: dict[str, Path]) -> Iterator[Client]:
     made = Client(load_model(bundles[request.param]))
     yield made
-    made.batcher.stop(10)
+    made.batcher.stop(60)
 
 
 def test_a_translation_comes_with_its_alignment_when_asked_for(client: Client) -> None:
@@ -212,4 +212,4 @@ def test_a_network_without_attention_is_a_400_and_still_translates(bundles: dict
     assert answer.status_code == 400
     assert "alignment is not supported: rnnenc: this network has no attention" in answer.json()["error"]
     assert client.ask(q="ja").status_code == 200
-    client.batcher.stop(10)
+    client.batcher.stop(60)

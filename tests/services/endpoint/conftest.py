@@ -39,7 +39,7 @@ class Shouting:
     lines: list[str] = field(default_factory=list)
 
     def translate(self, lines: Sequence[str], decode: DecodeConfig, on_error: str = "raise") -> list[Translation]:
-        assert self.open.wait(10)
+        assert self.open.wait(60)
         self.lines += lines
         return [self.one(line, decode.nbest) for line in lines]
 
@@ -96,7 +96,7 @@ def submit(batcher: Batcher[Any, Any, Any], engine: Any, items: Sequence[Any], *
     async def end() -> Any:
         return await task
 
-    task = asyncio.run_coroutine_threadsafe(begin(), event_loop()).result(10)
+    task = asyncio.run_coroutine_threadsafe(begin(), event_loop()).result(60)
     return asyncio.run_coroutine_threadsafe(end(), event_loop())
 
 
@@ -162,4 +162,4 @@ def stage() -> Iterator[Stage]:
     endpoint = Endpoint(only_model(queue), queue, limits=limits, detector=DETECTOR)
     yield Stage(Client(create_app(endpoint)), translator, endpoint, queue, batcher, current, trouble)
     translator.open.set()
-    batcher.stop(10)
+    batcher.stop(60)

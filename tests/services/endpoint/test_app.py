@@ -109,7 +109,7 @@ def test_a_full_queue_is_a_429_with_retry_after(stage: Stage) -> None:
     assert answer.status_code == 429
     assert int(answer.headers["Retry-After"]) >= 1
     stage.translator.open.set()
-    waiting.result(10)
+    waiting.result(60)
     assert stage.ask(q="x").status_code == 200
 
 
@@ -143,7 +143,7 @@ def test_health_and_status_are_503_until_a_model_is_loaded_and_again_when_the_th
     assert stage.client.get("/languages").status_code == 503
 
     stage.current[0] = model
-    stage.batcher.stop(10)
+    stage.batcher.stop(60)
     assert (stage.client.get("/health").status_code, stage.client.get("/status").status_code) == (503, 503)
     assert stage.ask(q="x").status_code == 503
 
@@ -175,7 +175,7 @@ def test_a_client_that_has_left_frees_its_place_and_is_not_translated(stage: Sta
         while stage.batcher.queued < 4:
             await asyncio.sleep(0.01)
         left.set()
-        await asyncio.wait_for(asking, 10)
+        await asyncio.wait_for(asking, 60)
 
     model = stage.current[0]
     assert model is not None
@@ -185,7 +185,7 @@ def test_a_client_that_has_left_frees_its_place_and_is_not_translated(stage: Sta
     asyncio.run(ask_and_leave())
     assert stage.batcher.queued == 0  # while the thread is still busy with the first
     stage.translator.open.set()
-    first.result(10)
+    first.result(60)
     assert stage.ask(q="Then go.").status_code == 200
     assert stage.translator.lines == ["first", "Then go."]
 

@@ -27,7 +27,7 @@ class Gate:
     def translate(self, engine: str, lines: list[str], nbest: int) -> list[str]:
         self.batches.append((engine, lines, nbest))
         self.entered.set()
-        assert self.open.wait(10)
+        assert self.open.wait(60)
         if "bad" in lines:
             raise ValueError("bad line")
         if "deadly" in lines:
@@ -46,27 +46,27 @@ def batcher(gate: Gate) -> Iterator[Texts]:
     batcher.start()
     yield batcher
     gate.open.set()
-    batcher.stop(10)
+    batcher.stop(60)
 
 
 def block(batcher: Texts, gate: Gate) -> "Future[list[str]]":
     """Occupy the thread with a request, so that what comes next queues."""
     first = submit(batcher, "a", ["first"])
-    assert gate.entered.wait(10)
+    assert gate.entered.wait(60)
     return first
 
 
 def test_an_idle_batcher_takes_a_request_at_once(batcher: Texts, gate: Gate) -> None:
     gate.open.set()
-    assert submit(batcher, "a", ["x", "y"]).result(10) == ["a:x", "a:y"]
-    assert submit(batcher, "a", []).result(10) == []
+    assert submit(batcher, "a", ["x", "y"]).result(60) == ["a:x", "a:y"]
+    assert submit(batcher, "a", []).result(60) == []
 
 
 def test_what_queues_while_the_engine_works_becomes_one_batch_of_at_most_the_limit(batcher: Texts, gate: Gate) -> None:
     block(batcher, gate)
     futures = [submit(batcher, "a", [f"{number}0", f"{number}1"]) for number in range(3)]
     gate.open.set()
-    assert [future.result(10) for future in futures] == [[f"a:{n}0", f"a:{n}1"] for n in range(3)]
+    assert [future.result(60) for future in futures] == [[f"a:{n}0", f"a:{n}1"] for n in range(3)]
     assert [len(lines) for _, lines, _ in gate.batches] == [1, 4, 2]
 
 
@@ -76,14 +76,14 @@ def test_more_requests_than_before_that_come_together_share_a_batch(batcher: Tex
     futures = [submit(batcher, "a", ["one"]), submit(batcher, "a", ["two"])]
     time.sleep(0.05)
     futures.append(submit(batcher, "a", ["three"]))
-    assert [future.result(10) for future in futures] == [["a:one"], ["a:two"], ["a:three"]]
+    assert [future.result(60) for future in futures] == [["a:one"], ["a:two"], ["a:three"]]
     assert [len(lines) for _, lines, _ in gate.batches] == [3]
 
 
 def test_a_request_longer_than_a_batch_is_answered_whole_and_in_order(batcher: Texts, gate: Gate) -> None:
     gate.open.set()
     lines = [str(number) for number in range(10)]
-    assert submit(batcher, "a", lines).result(10) == [f"a:{line}" for line in lines]
+    assert submit(batcher, "a", lines).result(60) == [f"a:{line}" for line in lines]
     assert batcher.queued == 0
 
 
@@ -92,7 +92,7 @@ def test_a_request_keeps_the_engine_it_came_with_and_batches_are_of_one_kind(bat
     asked = [("a", 1), ("b", 1), ("a", 1), ("a", 2)]
     futures = [submit(batcher, engine, [f"{number}"], nbest) for number, (engine, nbest) in enumerate(asked)]
     gate.open.set()
-    assert [future.result(10) for future in futures] == [["a:0"], ["b:1"], ["a:2"], ["a:3"]]
+    assert [future.result(60) for future in futures] == [["a:0"], ["b:1"], ["a:2"], ["a:3"]]
     assert gate.batches[1:] == [("a", ["0", "2"], 1), ("b", ["1"], 1), ("a", ["3"], 2)]
 
 
@@ -109,9 +109,9 @@ def test_a_bad_line_fails_its_own_request_only(batcher: Texts, gate: Gate) -> No
     block(batcher, gate)
     good, bad = submit(batcher, "a", ["x"]), submit(batcher, "a", ["y", "bad"])
     gate.open.set()
-    assert good.result(10) == ["a:x"]
+    assert good.result(60) == ["a:x"]
     with pytest.raises(ValueError, match="bad line"):
-        bad.result(10)
+        bad.result(60)
     assert batcher.alive
 
 
@@ -119,9 +119,9 @@ def test_the_rest_of_a_failed_request_leaves_the_queue(batcher: Texts, gate: Gat
     gate.open.set()
     failed = submit(batcher, "a", ["bad", *["x"] * 8])
     with pytest.raises(ValueError, match="bad line"):
-        failed.result(10)
+        failed.result(60)
     assert batcher.queued == 0
-    assert submit(batcher, "a", ["z"]).result(10) == ["a:z"]
+    assert submit(batcher, "a", ["z"]).result(60) == ["a:z"]
 
 
 def test_a_cancelled_request_is_not_translated(batcher: Texts, gate: Gate) -> None:
@@ -129,7 +129,7 @@ def test_a_cancelled_request_is_not_translated(batcher: Texts, gate: Gate) -> No
     gone, stays = submit(batcher, "a", ["gone"]), submit(batcher, "a", ["stays"])
     gone.cancel()
     gate.open.set()
-    assert stays.result(10) == ["a:stays"]
+    assert stays.result(60) == ["a:stays"]
     assert all("gone" not in lines for _, lines, _ in gate.batches)
     assert batcher.queued == 0
 
@@ -139,8 +139,8 @@ def test_stopping_finishes_what_is_queued_and_refuses_what_comes(gate: Gate) -> 
     batcher.start()
     futures = [block(batcher, gate), submit(batcher, "a", ["x"])]
     threading.Timer(0.05, gate.open.set).start()
-    batcher.stop(10)
-    assert not wait(futures, 10).not_done
+    batcher.stop(60)
+    assert not wait(futures, 60).not_done
     assert futures[1].result() == ["a:x"]
     with pytest.raises(EngineStoppedError):
         submit(batcher, "a", ["late"])
@@ -153,8 +153,8 @@ def test_a_dead_thread_is_seen_and_fails_what_waits(batcher: Texts, gate: Gate) 
     gate.open.set()
     for future in futures:
         with pytest.raises(EngineStoppedError):
-            future.result(10)
-    batcher._short.thread.join(10)
+            future.result(60)
+    batcher._short.thread.join(60)
     assert not batcher.alive
     with pytest.raises(EngineStoppedError):
         submit(batcher, "a", ["y"])
@@ -166,17 +166,17 @@ def test_a_long_request_is_decoded_beside_the_short_ones() -> None:
     def translate(_: str, lines: list[str], nbest: int) -> list[str]:
         if "long" in lines:
             entered.set()
-            assert opened.wait(10)
+            assert opened.wait(60)
         return lines
 
     batcher: Texts = Batcher(translate, tokens=lambda line: 100 if line == "long" else 1, turn=100)
     batcher.start()
     slow = submit(batcher, "a", ["long", "long"])
-    assert entered.wait(10)
-    assert submit(batcher, "a", ["short"]).result(10) == ["short"]
+    assert entered.wait(60)
+    assert submit(batcher, "a", ["short"]).result(60) == ["short"]
     slow.cancel()  # its second turn is not taken
     opened.set()
-    batcher.stop(10)
+    batcher.stop(60)
     assert batcher.queued == 0
 
 
@@ -184,15 +184,15 @@ def test_long_requests_that_fill_their_queue_leave_the_short_ones_room(gate: Gat
     batcher: Texts = Batcher(gate.translate, limit=4, capacity=10, turn=5)
     batcher.start()
     long = submit(batcher, "a", ["x"] * 10)
-    assert gate.entered.wait(10)
+    assert gate.entered.wait(60)
     assert batcher.queued == 6
     with pytest.raises(QueueFullError):
         submit(batcher, "a", ["x"] * 6)
     short = submit(batcher, "a", ["y"])
     gate.open.set()
-    assert short.result(10) == ["a:y"]
-    assert len(long.result(10)) == 10
-    batcher.stop(10)
+    assert short.result(60) == ["a:y"]
+    assert len(long.result(60)) == 10
+    batcher.stop(60)
 
 
 def test_coroutines_are_woken_once_a_batch_and_one_that_is_cancelled_leaves_the_queue(
@@ -228,7 +228,7 @@ def test_an_answered_request_and_an_idle_thread_hold_no_engine() -> None:
     try:
         model = Model()
         kept = weakref.ref(model)
-        assert submit(batcher, model, ["x"]).result(10) == ["x"]
+        assert submit(batcher, model, ["x"]).result(60) == ["x"]
         assert asyncio.run(batcher.ask(model, ["x"])) == ["x"]
         del model
         for _ in range(1000):  # the thread lets go of the batch just after its answers are there
@@ -238,4 +238,4 @@ def test_an_answered_request_and_an_idle_thread_hold_no_engine() -> None:
         assert kept() is None
     finally:
         gc.enable()
-        batcher.stop(10)
+        batcher.stop(60)

@@ -67,7 +67,7 @@ def endpoint() -> Iterator[Endpoint]:
     batcher = Batcher(LoadedModel.translate)
     batcher.start()
     yield Endpoint(models, InferenceQueue(batcher, models.current, models.trouble, timeout=60))
-    batcher.stop(10)
+    batcher.stop(60)
 
 
 @pytest.fixture

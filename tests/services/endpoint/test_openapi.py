@@ -50,7 +50,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Starlette]:
     documents = Documents(endpoint, folder)
     yield create_app(endpoint, documents)
     documents.close()
-    batcher.stop(10)
+    batcher.stop(60)
 
 
 @pytest.fixture(scope="module")

@@ -79,7 +79,7 @@ def line() -> Iterator[Line]:
     batcher.ask = counted  # type: ignore[method-assign, assignment]
     yield found
     translator.open.set()
-    batcher.stop(10)
+    batcher.stop(60)
 
 
 def test_addresses_take_turns_however_many_requests_each_has(line: Line) -> None:

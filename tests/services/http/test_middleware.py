@@ -110,7 +110,7 @@ def test_the_work_for_a_client_that_leaves_is_cancelled(kind: str) -> None:
         asking = asyncio.ensure_future(service.app(scope, receive, send))
         await asyncio.wait_for(service.waiting.wait(), 10)
         left.set()
-        await asyncio.wait_for(asking, 10)
+        await asyncio.wait_for(asking, 60)
         return service
 
     service = asyncio.run(ask_and_leave())

@@ -42,7 +42,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
             for one in [*process.children(recursive=True), process]:
                 one.kill()
     while PROCESSES:
-        PROCESSES.pop().wait(10)
+        PROCESSES.pop().wait(60)
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def loop(tmp_path: Path) -> Iterator[Loop]:
     one.stop()
     one.ledger.database.close()
     for process in processes.PROCESSES:
-        process.wait(10)
+        process.wait(60)
     processes.PROCESSES.clear()
 
 
