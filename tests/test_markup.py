@@ -14,7 +14,6 @@ from dragoman.pipelines.tracking.cards import CARDS
 from dragoman.pipelines.tracking.descriptions import describe_run
 from dragoman.pipelines.tracking.version import describe, facts
 from dragoman.services.commands.documents import draw
-from dragoman.services.jobs.ledger.database import Job
 from dragoman.services.jobs.pages.site import templates
 from tests.markup import HOSTILE, TEXTS, check_nothing_runs, check_picture
 
@@ -28,15 +27,6 @@ def test_text_that_markup_can_hold_stays(text: str) -> None:
     assert len(found) == len(text)
     assert all(one in (other, "\ufffd") for one, other in zip(found, text, strict=True))
     assert for_markup("a\tb\n\u200f\u200d日本😀é") == "a\tb\n\u200f\u200d日本😀é"
-
-
-def job_of(text: str) -> Job:
-    file = text.replace("\0", "").encode("utf-8", "ignore").decode()  # names that no file can have are not planned
-    plan = {"run": text, "run_dir": f"/nowhere/{file}", "changed": {text: text}, "fingerprint": text}
-    return Job(
-        **{"id": "j1", "owner": text, "verb": "train", "words": [text], "state": "failed", "reason": text},
-        **{"plan": plan, "submitted": 0.0, "spent": 1.0, "attempt": 1},
-    )
 
 
 @pytest.mark.parametrize("kind", CARDS)

@@ -1,10 +1,7 @@
 """Pairs in memory as cleaned blocks, and back from a plan: where the tests of the plan and of the leak guard begin."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
-from dragoman.conf import compose
-from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.clean.task import CleaningTask, clean_block
 from dragoman.pipelines.corpus.pack.packing import kept_lines
 from dragoman.pipelines.corpus.plan.plan import Plan
@@ -13,20 +10,6 @@ from dragoman.pipelines.corpus.read.staging import Block, blocks_of, stage, stag
 from dragoman.pipelines.corpus.settings import CleanConfig
 
 Pairs = list[tuple[str, str]]
-
-
-def tsv_config(folder: Path, lines: Iterable[str], *words: str) -> Config:
-    """The configuration of a sharding of these rows, uncut, into folder/home."""
-    (folder / "pairs.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    values = compose.values(
-        [
-            "corpus=tsv", "pair=en-de", f"corpus.train.file={folder}/pairs.tsv", "corpus.cut.valid=0",
-            "corpus.cut.test=0", "tokenizer=words", "tokenizer.min_count=1", f"paths.root={folder}/home",
-            "cluster.backend=local", *words,
-        ]
-    )  # fmt: skip
-    config: Config = compose.typed(Config, values)
-    return config
 
 
 def cleaned_blocks(folder: Path, splits: dict[str, Pairs]) -> tuple[list[Block], Path]:

@@ -38,13 +38,6 @@ def csrf(page: str) -> str:
     return found[1]
 
 
-def sign_in(browser: httpx.Client, token: str) -> str:
-    """Makes a browser that of a token's owner; returns the word of its forms."""
-    browser.cookies.clear()
-    assert browser.post("/login", data={"token": token}).status_code == 303
-    return csrf(browser.get("/tokens").text)
-
-
 @contextlib.contextmanager
 def listening(loop: Loop, keys: bool = False, port: int = 0, **more: Any) -> Iterator[int]:
     """The port of a server over the loop."""
@@ -66,5 +59,5 @@ def at_work(loop: Loop) -> Iterator[int]:
             with contextlib.suppress(OSError):
                 os.killpg(process.pid, 9)
         while PROCESSES:
-            PROCESSES.pop().wait(10)
+            PROCESSES.pop().wait(60)
         loop.ledger.database.close()
