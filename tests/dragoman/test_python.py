@@ -16,7 +16,7 @@ TINY_RUN: dict[str, Any] = {
     **{"model.width": 16, "model.heads": 2, "model.feed_forward": 16},
     **{"model.encoder_layers": 1, "model.decoder_layers": 1},
     **{"train.max_steps": 4, "train.checkpoint_every": 4, "train.evaluate_every": 4, "train.optimizer.warmup_steps": 1},
-    **{"evaluate.sentences": 20, "decode.length_penalty": 1.0},
+    **{"evaluate.sentences": 20, "evaluate.samples": 0, "decode.length_penalty": 1.0},
     **{"cluster.backend": "local", "tracking.system_metrics": False},
 }
 

@@ -37,6 +37,7 @@ SETTINGS = [
     "evaluate.engine=torch",
     "decode.length_penalty=1.0",
     "evaluate.sentences=2",
+    "evaluate.samples=0",
     "registry.register=false",
     "tracking.offline=true",
     "tracking.system_metrics=false",
