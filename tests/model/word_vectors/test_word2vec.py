@@ -60,7 +60,7 @@ def check(settings: Word2VecConfig, counts: np.ndarray, words: Text, lr: float =
 @pytest.mark.parametrize("algorithm", FORMS)
 @pytest.mark.parametrize("width", [1, 7, 33, 300])
 def test_every_form_and_width_is_the_reference(algorithm: str, output: str, width: int) -> None:
-    check(config(algorithm=algorithm, output=output, width=width), ZIPF, text(ZIPF, 300))
+    check(config(algorithm=algorithm, output=output, width=width), ZIPF, text(ZIPF, 120))
 
 
 @pytest.mark.parametrize("algorithm", FORMS)
@@ -81,7 +81,7 @@ def test_every_form_and_width_is_the_reference(algorithm: str, output: str, widt
     ids=str,
 )
 def test_every_setting_is_the_references(algorithm: str, changes: dict[str, Any]) -> None:
-    check(config(algorithm=algorithm, **changes), ZIPF, text(ZIPF, 300))
+    check(config(algorithm=algorithm, **changes), ZIPF, text(ZIPF, 120))
 
 
 @pytest.mark.parametrize("output", OUTPUTS)

@@ -24,7 +24,6 @@ FROZEN = ["train.init_from=first", "train.freeze=[encoder]", "train.optimizer.ki
     ("name", "words", "change", "told"),
     [
         ("adam", FACTORS, "train.lora.rank=3", "lora.rank was 2, is 3"),
-        ("muon", [*FACTORS, "train.optimizer.kind=muon"], "train.lora.rank=3", "lora.rank was 2, is 3"),
         ("frozen", FROZEN, "train.freeze=[]", "freeze was"),
     ],
 )

@@ -84,8 +84,8 @@ def test_a_run_becomes_a_measured_bundle_that_learned(task: str, home: Path) -> 
     assert answer == {"classes": ["bad"], "tags": ["NAME VERB NAME"]}[task]
 
 
-@pytest.mark.parametrize("task", ["classes", "tags"])  # of a Transformer, and recurrent
-def test_a_run_resumes_exactly_and_verifies(task: str, home: Path) -> None:
+def test_a_run_resumes_exactly_and_verifies(home: Path) -> None:
+    task = "classes"
     silent = ("tracking.offline=true", "registry.register=false", "name=again")
     made = config(home, task, *silent)
     shutil.rmtree(made.run_dir, ignore_errors=True)

@@ -50,7 +50,7 @@ def answer(text: str) -> Translation:
     return Translation(text, -1.0, [Alternative(text, -1.0, -2.0), Alternative("x", -3.0, -4.0)])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(TEXTS, TEXTS)
 def test_a_translation_is_one_line_of_text_and_of_json(source: str, text: str) -> None:
     assert lines_of(format_translation(0, source, answer(text), "text")) == [flat(text)]
@@ -60,7 +60,7 @@ def test_a_translation_is_one_line_of_text_and_of_json(source: str, text: str) -
     assert record["source"] == source and record["text"] == text and record["nbest"][0]["text"] == text
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(TEXTS.filter(lambda text: ESCAPED_BAR not in text))
 def test_a_list_is_read_back_by_rerank(text: str) -> None:
     written = format_translation(7, "source", answer(text), "nbest")
@@ -73,7 +73,7 @@ def test_a_list_is_read_back_by_rerank(text: str) -> None:
     assert entry.text == flat(text).strip() and entry.features == {"A": 1.0, "B": 2.0} and entry.score == 0.5
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=6), min_size=1, max_size=5, unique=True))
 def test_vector_files_are_read_back_or_refused(words: list[str]) -> None:
     vectors = np.arange(2 * len(words), dtype=np.float32).reshape(-1, 2) + 1

@@ -133,7 +133,7 @@ def test_markup_stays_valid_and_every_tag_is_there_once(name: str, form: str) ->
             assert rebuilt.text.count(one) == text.count(one), (text, rebuilt.text)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.text(max_size=60), st.sampled_from(FORMATS))
 @example(":D", "text")
 def test_any_text_can_be_prepared_and_rebuilt(text: str, form: str) -> None:
@@ -148,7 +148,7 @@ def test_any_text_can_be_prepared_and_rebuilt(text: str, form: str) -> None:
     assert prepared.rebuild().report["complete"]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.sampled_from([*WORDS, *PLACEHOLDERS, *BETWEEN, "The Dog", "“quoted”", "(x)", "|", "1. ", "A", "…"]),

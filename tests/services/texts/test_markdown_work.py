@@ -55,9 +55,9 @@ def calls(text: str) -> int:
 )
 def test_work_grows_with_the_length(unit: str) -> None:
     calls(unit * 20)  # what is loaded at first use
-    short, long = (calls(unit * (length // len(unit))) for length in (1000, 4000))
+    short, long = (calls(unit * (length // len(unit))) for length in (600, 2400))
     assert long < 6 * short, "4 if it is linear, 16 if it is quadratic"
-    assert long < 1300 * 4000
+    assert long < 1300 * 2400
 
 
 def test_a_table_that_fills_itself_up_is_refused() -> None:
