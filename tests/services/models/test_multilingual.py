@@ -110,6 +110,8 @@ def test_a_process_of_its_own_shows_the_same_attention(bundle: Path) -> None:
         process.end()  # as the system does where memory is short
         again = served.translate(lines, 1)
         assert process not in apart._all
+        with pytest.raises(UserError, match="l9"):
+            AlignerApart(apart, bundle, AlignmentConfig("l9"))
     for first, second, own in zip(
         shown, again, load_model(bundle).into("en", "de").aligning.translate(lines, 1), strict=True
     ):
@@ -117,8 +119,6 @@ def test_a_process_of_its_own_shows_the_same_attention(bundle: Path) -> None:
         for here, there, anew in zip(own.attention, first.attention, second.attention, strict=True):
             assert (here.source_tokens, here.target_tokens) == (there.source_tokens, there.target_tokens)
             assert np.allclose(here.weights, there.weights) and np.array_equal(there.weights, anew.weights)
-    with pytest.raises(UserError, match="l9"), contextlib.closing(aligning_pool()) as apart:
-        AlignerApart(apart, bundle, AlignmentConfig("l9"))
 
 
 def test_the_process_that_shows_attention_keeps_no_network_of_an_unloaded_model(bundle: Path, tmp_path: Path) -> None:

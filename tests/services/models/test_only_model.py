@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman.model.errors import UserError
+from dragoman.pipelines.tracking import server
 from dragoman.services.models.home import Home
 from dragoman.services.models.registry import ModelVersion, Registry
 from dragoman.services.models.source import OnlyChampion, only_model
@@ -25,7 +26,7 @@ def home(tmp_path: Path) -> Home:
 @pytest.fixture
 def champions(home: Home, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the registered translation models, each with a champion."""
-    Path(home.tracking.removeprefix("sqlite:///")).touch()
+    server.make_database(Path(home.tracking.removeprefix("sqlite:///")))
     names: list[str] = []
 
     def versions(_: Registry, query: str = "") -> list[Any]:

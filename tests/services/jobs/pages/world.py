@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 import httpx
 
 from dragoman.services.jobs.ledger.database import Job
-from dragoman.services.jobs.planning.planner import Planner
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.states import State
 from tests.services.jobs.at_work import listening
+from tests.services.jobs.planner_here import PlannerHere
 from tests.services.jobs.processes import make_loop
 
 LONG = "a-very-long-name-" * 11 + "that-ends-here"  # 201 characters
@@ -34,9 +34,9 @@ class World:
         self.home = home
         self.loop: Loop = make_loop(f"sqlite:///{home}/ledger.db", home)
         self.loop.capacity = self.loop.executor.capacity()
-        self.loop.intake.plans.planner = Planner([home])
+        self.loop.intake.plans.planner = PlannerHere([home])
         self._home_before = os.environ.get("DRAGOMAN_HOME")
-        os.environ["DRAGOMAN_HOME"] = str(home)  # for the planner's process
+        os.environ["DRAGOMAN_HOME"] = str(home)  # for the planner
         self.ledger = self.loop.ledger
         self.others = ThreadingHTTPServer(("127.0.0.1", 0), Others)
         threading.Thread(target=self.others.serve_forever, daemon=True).start()
