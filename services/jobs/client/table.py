@@ -105,7 +105,8 @@ def detail(job: Mapping[str, Any]) -> str:
 
 
 def plan(planned: Mapping[str, Any]) -> str:
-    rows = [("run", planned["run"])]
+    kind, _, made = planned["claims"].partition(" ")  # a run, or a folder of shards
+    rows = [(name, value) for name, value in ((kind, made), ("model", planned["model"])) if value]
     workers = " or ".join(map(str, planned["choices"]))
     gpus = f", {planned['gpus']:g} GPUs" if planned["gpus"] else ""
     rows.append(("workers", f"{workers}, each {planned['cpus']:g} CPUs{gpus}"))
@@ -113,10 +114,6 @@ def plan(planned: Mapping[str, Any]) -> str:
         rows.append(("steps", f"{planned['steps']:,}, at most {planned['tokens']:,} tokens"))
         rows.append(("work", f"{planned['flops']:.3g} operations, {planned['parameters']:,} parameters"))
         rows.append(("memory", f"about {planned['memory'] / 2**20:,.0f} MiB a worker"))
-    for workers in map(str, planned["choices"]):
-        sent = planned.get("traffic", {}).get(workers)
-        if sent:
-            rows.append((f"sent by {workers}", f"{sent / 1e9:,.1f} GB between ranks"))
     for workers, seconds in planned.get("seconds", {}).items():
         rows.append((f"time on {workers}", f"{duration(seconds)}, by the last speed seen here"))
     changed = ", ".join(f"{key}={value}" for key, value in sorted(planned["changed"].items()))

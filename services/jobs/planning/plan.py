@@ -108,10 +108,8 @@ def _resolve(
         "spreads": spreads,
         "choices": choices,
         "model": _model(verb, values),
-        "run": str(values["name"]),
         "run_dir": str(Path(values["paths"]["runs"]).resolve() / str(values["name"])),
         "cpus": float(cluster["cpus_per_worker"]) if spreads else 1.0,
-        "lanes": lanes,
         "gpus": float(cluster["gpus_per_worker"]) if wants_gpu else 0.0,
         "changed": {key: value for key, value in _changed(values, words).items() if groups.reads(verb, key)},
         "shape": _shape(verb, values, lanes, work is not None),
@@ -119,9 +117,8 @@ def _resolve(
     }
     if work is not None:
         plan |= {"steps": work.steps, "tokens": work.tokens, "flops": work.flops, "parameters": work.parameters}
-        plan |= {"architecture": work.architecture, "width": work.width, "layers": work.layers}
         plan |= {"limit": 60 * float(values["train"]["max_minutes"])} if values["train"]["max_minutes"] else {}
-        plan |= {"memory": work.memory, "traffic": {str(n): work.traffic(n) for n in choices}}
+        plan["memory"] = work.memory
     return plan
 
 

@@ -1,4 +1,4 @@
-"""The size of a training: steps, tokens, floating-point operations, memory per rank, bytes between ranks."""
+"""The size of a training: steps, tokens, floating-point operations, memory per rank."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -32,15 +32,7 @@ class Work:
     tokens: int  # over all steps; an upper limit, because batches are not always full
     flops: float  # over all steps
     parameters: int
-    trained: int  # of the parameters, and low-rank factors beside them
     memory: int  # bytes per rank, approximately
-    architecture: str = ""
-    width: int = 0
-    layers: int = 0
-
-    def traffic(self, workers: int) -> int:
-        """Returns the bytes that all ranks send in the whole training: one ring all-reduce per step."""
-        return self.steps * 2 * (workers - 1) * 4 * self.trained
 
 
 def training(values: Mapping[str, Any], lanes: int) -> Work | None:
@@ -55,8 +47,7 @@ def training(values: Mapping[str, Any], lanes: int) -> Work | None:
     width, layers = int(getattr(config, "width", 0)), sum(_stacks(config).values())
     kept = 4 * batch * (ACTIVATIONS * width * layers // 2 + 2 * target)
     memory = PROCESS + WEIGHT * parameters + ADAM * trained + kept
-    flops = 6.0 * parameters * tokens
-    return Work(steps, tokens, flops, parameters, trained, memory, config.architecture, width, layers)
+    return Work(steps, tokens, 6.0 * parameters * tokens, parameters, memory)
 
 
 def count_parameters(config: Any, source: int, target: int, train: Mapping[str, Any] = ALL) -> tuple[int, int]:

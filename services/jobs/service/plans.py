@@ -50,10 +50,8 @@ class Plans:
         if capacity is not None and capacity.nodes:  # a range may exceed what the cluster ever holds
             most = FreeResources(capacity.nodes).holds(plan["cpus"], plan["gpus"], MANY)
             plan["choices"] = [workers for workers in plan["choices"] if workers <= most] or plan["choices"][:1]
-        choices = list(map(str, plan["choices"]))
-        plan["traffic"] = {workers: plan["traffic"][workers] for workers in choices} if plan.get("traffic") else {}
-        times = {workers: expected_seconds(plan, int(workers), self.measured()) for workers in choices}
-        plan["seconds"] = {workers: seconds for workers, seconds in times.items() if seconds is not None}
+        times = {workers: expected_seconds(plan, workers, self.measured()) for workers in plan["choices"]}
+        plan["seconds"] = {str(workers): seconds for workers, seconds in times.items() if seconds is not None}
         return plan
 
     def measured(self) -> list[Measurement]:

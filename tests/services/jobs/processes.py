@@ -133,10 +133,10 @@ class StubPlanner:
         workers = int(values.get("cluster.workers", "1"))
         return {
             **{"verb": verb, "words": list(words), "elastic": False, "spreads": False, "choices": [workers]},
-            **{"claims": f"run {values['run']}", "run": Path(values["run"]).name, "run_dir": values["run"]},
-            **{"cpus": 1.0, "gpus": 0.0, "lanes": 2, "changed": {}, "shape": "stub", "fingerprint": "f" * 64},
+            **{"claims": f"run {values['run']}", "model": "", "run_dir": values["run"]},
+            **{"cpus": 1.0, "gpus": 0.0, "changed": {}, "shape": "stub", "fingerprint": "f" * 64},
             **{"steps": int(values["steps"]), "tokens": 10 * int(values["steps"]), "flops": 1.0, "parameters": 1},
-            **{"memory": 1, "traffic": {}},
+            "memory": 1,
             "places": [{"key": "name", "value": Path(values["run"]).name, "path": values["run"], "use": "write"}]
             if "/runs/" in values["run"]
             else [],

@@ -212,11 +212,9 @@ def test_memory_has_gradients_and_moments_of_what_is_trained_alone(words: list[s
     freeze(config, network)
     lora.adapt(config, network)
     found = work.training(values, 2)
-    assert found is not None and (found.parameters, found.trained) == (whole, network.parameter_count())
+    assert found is not None and found.parameters == whole
     full = work.training({**values, "train": {**values["train"], **work.ALL}}, 2)
-    assert full is not None and full.trained == whole
-    assert full.memory - found.memory == 12 * (whole - network.parameter_count()) > 0
-    assert found.traffic(2) < full.traffic(2)
+    assert full is not None and full.memory - found.memory == 12 * (whole - network.parameter_count()) > 0
 
 
 def test_a_new_kind_without_a_network_is_planned_without_steps(monkeypatch: pytest.MonkeyPatch) -> None:

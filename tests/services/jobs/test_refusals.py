@@ -65,7 +65,6 @@ def test_a_plan_says_what_a_training_comes_to(tmp_path: Path, monkeypatch: pytes
     assert plan["choices"] == [1, 2]  # 3 does not divide the lanes
     assert plan["tokens"] == plan["steps"] * 4 * 4096
     assert plan["flops"] == 6.0 * plan["parameters"] * plan["tokens"]
-    assert plan["traffic"] == {"1": 0, "2": plan["steps"] * 2 * 4 * plan["parameters"]}
     assert plan["changed"]["loader.lanes"] == 4
     with pytest.raises(UserError, match="none of them divides"):
         make_plan("train", ["cluster.workers=3..3", "loader.lanes=4"], [tmp_path], 0, True)

@@ -94,9 +94,9 @@ class World:
                 "choices": [1],
                 "claims": f"run {name}",
             },
-            **{"run": name, "run_dir": str(self.home / "runs" / name), "cpus": 1.0, "gpus": 0.0, "changed": changed},
+            **{"model": "", "run_dir": str(self.home / "runs" / name), "cpus": 1.0, "gpus": 0.0, "changed": changed},
             **{"steps": 600, "tokens": 2_340_000, "flops": 3.1e13, "parameters": 2_610_000, "memory": 96 << 20},
-            **{"fingerprint": "ab" * 32, "traffic": {}, "shape": "s", "lanes": 2},
+            **{"fingerprint": "ab" * 32, "shape": "s"},
             "seconds": {"1": 360.0},
         }
         words = [f"name={name}", "model.dropout=0.1", *more.pop("words", [])]
