@@ -1,7 +1,7 @@
 """The service's objects that the routes use, and the user of a request, who needs a role."""
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path as Folder
 from typing import Annotated, Any
@@ -16,7 +16,6 @@ from dragoman.services.jobs.ledger.access import Access, Person
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.service.health import Health
 from dragoman.services.jobs.service.loop import Loop
-from dragoman.services.jobs.service.metrics import Metrics, Observer
 from dragoman.services.jobs.service.operations import Operations
 from dragoman.services.jobs.settings import ServiceConfig
 
@@ -34,7 +33,6 @@ class ServiceParts:
     config: ServiceConfig
     home: Folder
     keys: bool  # True: a token is required even if none was issued
-    metrics: Metrics = field(default_factory=Metrics)
     tracking: str = ""  # MLflow's address for the service; empty: none
     tracking_pages: str = ""  # and for browsers, if it is another
     dashboard: str = ""  # Ray's; empty: none
@@ -53,10 +51,6 @@ class ServiceParts:
     @cached_property
     def health(self) -> Health:
         return Health(self.loop, self.tracking, self.children)
-
-    @cached_property
-    def observer(self) -> Observer:
-        return Observer(self.ledger, self.metrics)
 
 
 async def parts_of(request: Request) -> ServiceParts:

@@ -217,5 +217,4 @@ def status(here: Here) -> schemas.StatusView:
 @state_router.get("/metrics", include_in_schema=False)
 def metrics(here: Here, person: Scraper) -> Response:
     """Returns metrics for Prometheus, whose token has the role `metrics`; others see no owner but themselves."""
-    here.observer.look()
-    return Response(here.metrics.telemetry.text(person.sees), headers={"Content-Type": FORMAT})
+    return Response(here.loop.metrics.telemetry.text(person.sees), headers={"Content-Type": FORMAT})

@@ -28,8 +28,6 @@ class Entry:
     blocked: str = ""  # the job that it comes after, which has not succeeded
     yields: bool = True  # True if it resumes later where it was
     stepped: float | None = None  # when the running attempt began its first step; None: not seen yet
-    kept: float = 0.0  # time of its newest checkpoint
-    preempted: int = 0  # number of its preemptions
 
     @property
     def active(self) -> bool:
@@ -45,13 +43,6 @@ class Entry:
         if not preempt_after:
             return self.started
         return (self.started + START_UP if self.stepped is None else self.stepped) + preempt_after
-
-    def loss(self, now: float) -> float:
-        """Returns the seconds lost if it yields now: its work since the newest checkpoint and its start-up.
-
-        They count once more for every earlier preemption."""
-        begun = now if self.stepped is None else min(now, self.stepped)
-        return (max(0.0, begun - self.started) + now - max(begun, min(now, self.kept))) * (1 + self.preempted)
 
 
 @dataclass(frozen=True, slots=True)

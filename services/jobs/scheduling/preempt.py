@@ -1,6 +1,6 @@
-"""Chooses the jobs that yield to a job of higher priority: those that lose least."""
+"""Chooses the jobs that yield to a job of higher priority. Each saves a checkpoint first, and loses its start-up."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dragoman.services.jobs.scheduling.entries import Entry
@@ -26,28 +26,28 @@ def choose_victims(
 ) -> Victims:
     """Returns as few jobs as possible that make room for `job`; `active` are those that it may displace, or that end.
 
-    Jobs that end anyway come first, then the lowest priority, and within it those that lose least (`Entry.loss`). Jobs
-    that have not run for `preempt_after` seconds beyond their start-up are taken only if the others are not enough, and
-    then none is asked before all of them have.
+    Jobs that end anyway come first, then the lowest priority, and within it those that were submitted last. Jobs that
+    have not run for `preempt_after` seconds beyond their start-up are taken only if the others are not enough, and then
+    none is asked before all of them have.
     """
-    ending = _in_order([entry for entry in active if entry.ending], now)
+    ending = _in_order(entry for entry in active if entry.ending)
     lower = [
         entry for entry in active if entry.priority < job.priority and entry.yields and entry.state == State.RUNNING
     ]
     ripe = [entry for entry in lower if entry.ripe(preempt_after) <= now]
-    chosen = _fewest(job, [*ending, *_in_order(ripe, now)], room, placed)
+    chosen = _fewest(job, [*ending, *_in_order(ripe)], room, placed)
     if not chosen and len(ripe) < len(lower):
         fresh = sorted(
             (entry for entry in lower if entry not in ripe), key=lambda entry: (entry.ripe(preempt_after), entry.id)
         )
-        chosen = _fewest(job, [*ending, *_in_order(ripe, now), *fresh], room, placed)
+        chosen = _fewest(job, [*ending, *_in_order(ripe), *fresh], room, placed)
     running = tuple(entry for entry in chosen if entry.state != State.STOPPING)
     wait = [entry.ripe(preempt_after) for entry in running if entry.state == State.RUNNING]
     return Victims(running, max([now, *wait]))
 
 
-def _in_order(jobs: Sequence[Entry], now: float) -> list[Entry]:
-    return sorted(jobs, key=lambda job: (job.priority, job.loss(now), -job.started, job.id))
+def _in_order(jobs: Iterable[Entry]) -> list[Entry]:
+    return sorted(jobs, key=lambda job: (job.priority, -job.age, job.id))
 
 
 def _fewest(job: Entry, candidates: Sequence[Entry], room: FreeResources, placed: Mapping[str, Placed]) -> list[Entry]:
@@ -60,7 +60,7 @@ def _fewest(job: Entry, candidates: Sequence[Entry], room: FreeResources, placed
         chosen.append(candidate)
     if not free.fits(job.needs):
         return []
-    for entry in reversed(list(chosen)):  # spare those that lose most first
+    for entry in reversed(list(chosen)):  # spare those of the highest priority first
         without = room.copy()
         for other in chosen:
             if other is not entry:

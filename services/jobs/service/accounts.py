@@ -1,4 +1,4 @@
-"""The account of an attempt: what it keeps of its run, how long it took, what a running one would lose."""
+"""The account of an attempt: what it keeps of its run, how long it took, when its first step began."""
 
 import time
 from collections.abc import Sequence
@@ -8,15 +8,13 @@ from pathlib import Path
 from dragoman.model.runs import checkpoints, paths
 from dragoman.model.runs.lines import JournalReader, trained_seconds
 from dragoman.model.untrusted import finite
-from dragoman.services.jobs.ledger.database import Attempt, Job
+from dragoman.services.jobs.ledger.database import Job
 from dragoman.services.jobs.ledger.ledger import Ledger, UnknownJobError
 from dragoman.services.jobs.ledger.statements import MEASURED
 from dragoman.services.jobs.service.curves import released, run_of, score_in
 from dragoman.services.jobs.service.intake import Intake
-from dragoman.services.jobs.service.verdict import (
-    PREEMPTION,
-    Verdict,
-)
+from dragoman.services.jobs.service.metrics import Metrics
+from dragoman.services.jobs.service.verdict import Verdict
 from dragoman.services.jobs.states import State
 
 
@@ -52,31 +50,19 @@ def progress(run_dir: str | None) -> Progress:
     return Progress(step, kept, seconds, at_kept, damage)
 
 
-@dataclass(frozen=True)
-class Footprint:
-    """The losses of a running attempt. Times are seconds since 1970, by the service's clock."""
-
-    stepped: float | None = None  # start of its first step; None: no step has ended yet, or it cannot be seen
-    kept: float = 0.0  # when the run's newest checkpoint was written
-    preempted: int = 0  # attempts before it that made room
-
-
-def footprint(run_dir: str | None, began: float, before: float, now: float, preempted: int = 0) -> Footprint:
-    """Returns the footprint of an attempt.
+def first_step(run: Path, began: float, before: float, now: float) -> float | None:
+    """Returns when the first step of an attempt began, in seconds since 1970 by the service's clock; None: no step has
+    ended yet, or it cannot be seen from here.
 
     Args:
-        run_dir: of the training; None: it trains nothing.
+        run: the training's folder.
         began: when the attempt was started.
         before: seconds that the run had trained when the attempt before it ended, as far as a checkpoint kept them.
     """
-    if not run_dir:
-        return Footprint(preempted=preempted)
-    run, offset = Path(run_dir), now - time.time()
-    kept = max((_changed(path) + offset for path in checkpoints.every(run).values()), default=0.0)
-    written, trained = _changed(run / paths.STEPS) + offset, trained_seconds(run)
+    written, trained = _changed(run / paths.STEPS) + now - time.time(), trained_seconds(run)
     if trained is None or trained <= before or written < began:
-        return Footprint(None, kept, preempted)
-    return Footprint(min(now, max(began, written - (trained - before))), kept, preempted)
+        return None
+    return min(now, max(began, written - (trained - before)))
 
 
 def _changed(path: Path) -> float:
@@ -89,8 +75,16 @@ def _changed(path: Path) -> float:
 class Accounts:
     """The accounts of a ledger's attempts."""
 
-    def __init__(self, ledger: Ledger, intake: Intake) -> None:
-        self.ledger, self.intake = ledger, intake
+    def __init__(self, ledger: Ledger, intake: Intake, metrics: Metrics) -> None:
+        self.ledger, self.intake, self.metrics = ledger, intake, metrics
+
+    def begin(self, job: Job) -> None:
+        """Writes to the ledger that an attempt runs."""
+        started = self.ledger.mark_started(job)
+        if job.attempt > 1:
+            before = self.ledger.attempts(job.id)[-2]
+            idle = (started.started or 0.0) - (before.ended or 0.0)
+            self.metrics.recovery.labels(before.cause).observe(max(0.0, idle))
 
     def close(self, job: Job, verdict: Verdict, code: int | None = None) -> Progress:
         """Writes the end of an attempt to the ledger and returns the progress of its run."""
@@ -106,6 +100,7 @@ class Accounts:
             values["seconds"] = self.intake.seconds_left(job, run.kept)
         reason = f"{verdict.reason}; {run.damage}" if run.damage else verdict.reason
         self.ledger.end(job, verdict.state, verdict.outcome, verdict.cause, reason, code, **values)
+        self.metrics.attempts.labels(verdict.cause).inc()
         return run
 
     def measure(self, job: Job, run: Progress) -> None:
@@ -126,21 +121,16 @@ class Accounts:
             row |= {"training": training, "around": max(0.0, ran - training)}
             session.execute(MEASURED, row)
 
-    def footprints(self, names: Sequence[str]) -> dict[str, Footprint]:
-        """Returns what running trainings would lose."""
-        footprints, now = {}, self.ledger.now()
+    def first_steps(self, names: Sequence[str]) -> dict[str, float | None]:
+        """Returns when the first step of each running training began, as `first_step`."""
+        steps, now = {}, self.ledger.now()
         for name in names:
             try:
                 job = self.ledger.job(name)
             except UnknownJobError:  # removed in the meantime
                 continue
             *before, last = self.ledger.attempts(name)
-            times = sum(attempt.cause == PREEMPTION for attempt in before)
-            run_dir = (job.plan or {}).get("run_dir")
-            footprints[name] = footprint(run_dir, last.decided, _kept_seconds(before), now, times)
-        return footprints
-
-
-def _kept_seconds(before: Sequence[Attempt]) -> float:
-    """Returns the seconds of training that the attempts before have saved."""
-    return before[-1].kept_seconds if before else 0.0
+            kept_seconds = before[-1].kept_seconds if before else 0.0
+            run = run_of(job)
+            steps[name] = first_step(run, last.decided, kept_seconds, now) if run else None
+        return steps

@@ -107,7 +107,7 @@ class Attempts:
     def _alive(self, job: Job) -> None:
         self.pending.pop(f"{job.id}-a{job.attempt}", None)
         if job.state == State.STARTING:
-            self.ledger.mark_started(job)
+            self.accounts.begin(job)
         elif job.state in (State.YIELDING, State.STOPPING):
             self._ask(job)
 

@@ -23,6 +23,7 @@ from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.service.accounts import Accounts
 from dragoman.services.jobs.service.attempts import Attempts, describe_attempt
 from dragoman.services.jobs.service.intake import Intake
+from dragoman.services.jobs.service.metrics import LedgerMetrics, Metrics
 from dragoman.services.jobs.service.scheduler import Scheduler
 from dragoman.services.jobs.service.verdict import SHUTDOWN
 from dragoman.services.jobs.settings import ServiceConfig
@@ -41,10 +42,12 @@ class Loop:
         self, ledger: Ledger, access: Access, executor: Executor, intake: Intake, config: ServiceConfig, home: Path
     ) -> None:
         self.ledger, self.executor, self.intake, self.config, self.home = ledger, executor, intake, config, home
-        self.scheduler = Scheduler(ledger, access, config)
-        self.accounts = Accounts(ledger, intake)
+        self.metrics = Metrics()
+        self.metrics.telemetry.registry.register(LedgerMetrics(ledger, access, self.resources, home))
+        self.scheduler = Scheduler(ledger, access, config, self.metrics)
+        self.accounts = Accounts(ledger, intake, self.metrics)
         self.attempts = Attempts(ledger, executor, intake, config, home, self.accounts)
-        self.scheduler.footprints = self.accounts.footprints
+        self.scheduler.first_steps = self.accounts.first_steps
         self.capacity: Capacity | None = None
         self.trouble: str | None = None  # why the cluster did not answer the last look
         self.admits = True  # False: nothing new is started

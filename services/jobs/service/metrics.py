@@ -2,9 +2,6 @@
 `owner` are shown to people who may see that owner.
 """
 
-import contextlib
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,13 +13,11 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from sqlalchemy import func, select
-from sqlalchemy.exc import SQLAlchemyError
 
 from dragoman.services.jobs.ledger.access import Access
-from dragoman.services.jobs.ledger.database import Attempt, Change, Job
+from dragoman.services.jobs.ledger.database import Job
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.states import ACTIVE, PRIORITIES, PRIORITY_NAMES, State
-from dragoman.services.repeating import Repeating
 from dragoman.services.telemetry import Telemetry, disks
 
 WAITS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 604_800.0)
@@ -34,7 +29,7 @@ RESOURCES = ("cpu", "gpu", "jobs")  # of a quota
 
 
 class Metrics:
-    """The metrics in the registry of `telemetry`."""
+    """The metrics in the registry of `telemetry`; the loop counts its own events."""
 
     def __init__(self) -> None:
         self.telemetry = Telemetry()
@@ -100,81 +95,3 @@ def _gauge(name: str, about: str, labels: Sequence[str], values: Iterable[tuple[
     for key, value in values:
         family.add_metric(key, value)
     return family
-
-
-TICK = 10.0  # seconds between two looks; /metrics looks too
-OVERLAP = 200  # rows read again before the newest: PostgreSQL may commit a lower number later
-AT_ONCE = 1000  # rows per query
-
-
-class Observer:
-    """The observer of one service's ledger."""
-
-    def __init__(self, ledger: Ledger, metrics: Metrics) -> None:
-        self.ledger, self.metrics = ledger, metrics
-        self._newest = self._first = ledger.newest_change()
-        self._seen: OrderedDict[int, None] = OrderedDict()
-        self._lock = threading.Lock()
-        self.repeating = Repeating("observer", TICK, self.look)
-
-    def stop(self) -> None:
-        """Ends the thread, and looks a last time."""
-        self.repeating.stop()
-        with contextlib.suppress(SQLAlchemyError):
-            self.look()
-
-    def look(self) -> None:
-        """Counts new events."""
-        with self._lock:
-            while changes := self._unseen():
-                for change in changes:
-                    self._tell(change)
-
-    def _unseen(self) -> list[Change]:
-        after = max(self._first, self._newest - OVERLAP)
-        changes = self.ledger.changes(after, limit=AT_ONCE + OVERLAP)
-        new = [change for change in changes if change.id not in self._seen]
-        for change in new:
-            self._seen[change.id] = None
-            self._newest = max(self._newest, change.id)
-        while len(self._seen) > AT_ONCE + 2 * OVERLAP:
-            self._seen.popitem(last=False)
-        return new
-
-    def _tell(self, change: Change) -> None:
-        if change.action != "state" or change.job is None or change.attempt is None:
-            return
-        if change.after == State.STARTING:
-            self._waited(change.job, change)
-        elif change.after == State.RUNNING and change.attempt > 1:
-            self._recovered(change.job, change.attempt, change.at)
-        elif change.before in ACTIVE and change.after not in ACTIVE:
-            self._ended(change.job, change.attempt)
-
-    def _waited(self, job: str, change: Change) -> None:
-        """Counts the time from the last queueing of a job until its attempt."""
-        query = (
-            select(Change.at)
-            .where(Change.job == job, Change.after == State.WAITING, Change.id < change.id)
-            .order_by(Change.id.desc())
-        )
-        since = self.ledger.database.first(query.limit(1))
-        if since is not None:
-            self.metrics.waited.observe(max(0.0, change.at - since))
-
-    def _recovered(self, job: str, number: int, now: float) -> None:
-        """Counts the time from the end of the previous attempt, whatever its cause, until this one runs."""
-        before = self._attempt(job, number - 1)
-        if before is not None and before.ended is not None:
-            self.metrics.recovery.labels(before.cause or "unknown").observe(max(0.0, now - before.ended))
-
-    def _ended(self, job: str, number: int) -> None:
-        attempt = self._attempt(job, number)
-        if attempt is None or attempt.ended is None:  # removed with its job in the meantime
-            self.metrics.attempts.labels("removed").inc()
-            return
-        cause = attempt.cause or "unknown"
-        self.metrics.attempts.labels(cause).inc()
-
-    def _attempt(self, job: str, number: int) -> Attempt | None:
-        return self.ledger.database.get(Attempt, (job, number))

@@ -19,7 +19,7 @@ from dragoman.services.jobs.scheduling.decide import decide
 from dragoman.services.jobs.scheduling.entries import Capacity, Entry, Outcome, Rules, Start, Stop, Yield
 from dragoman.services.jobs.scheduling.room import Needs
 from dragoman.services.jobs.scheduling.shares import Usage
-from dragoman.services.jobs.service.accounts import Footprint
+from dragoman.services.jobs.service.metrics import Metrics
 from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.states import ACTIVE, State
 
@@ -57,15 +57,14 @@ def entry(row: Any, states: Mapping[str, str]) -> Entry:
 class Scheduler:
     """One service's scheduler."""
 
-    def __init__(self, ledger: Ledger, access: Access, config: ServiceConfig) -> None:
-        self.ledger, self.access = ledger, access
+    def __init__(self, ledger: Ledger, access: Access, config: ServiceConfig, metrics: Metrics) -> None:
+        self.ledger, self.access, self.metrics = ledger, access, metrics
         self.rules = Rules(dict(config.fair_share.weights), config.preempt_after)
         self.outcome = Outcome()  # of the last pass: what lists, pages and `why` say
         self.entries: Mapping[str, Entry] = {}  # its jobs by id
         self.seconds = 0.0  # its duration
-        self.took: Callable[[float], None] = lambda _: None  # called with the seconds of every pass
-        # Returns what some of the running jobs would lose; called if a job of higher priority waits.
-        self.footprints: Callable[[Sequence[str]], Mapping[str, Footprint]] = lambda _: {}
+        # Returns when some of the running jobs began their first step; called if a job of higher priority waits.
+        self.first_steps: Callable[[Sequence[str]], Mapping[str, float | None]] = lambda _: {}
         self._usage = Usage(config.fair_share.half_life) if config.fair_share.half_life else None
         self._lock = threading.Lock()
         self._seen, self._read_at = -1, float("-inf")  # the last change, and when the queue was read (monotonic)
@@ -86,14 +85,14 @@ class Scheduler:
         began = time.perf_counter()
         with self._lock:
             number = self._read()
-            entries = self._weigh(self.entries)
+            entries = self._with_first_steps(self.entries)
             now = self.ledger.now()
             active = [job for job in entries.values() if job.active]
             used = self._usage.held(active, now) if self._usage else {}
             rules = replace(self.rules, used=used)
             self.outcome = decide(entries.values(), capacity, now, self.access.quotas(), rules)
         self.seconds = time.perf_counter() - began
-        self.took(self.seconds)
+        self.metrics.passes.observe(self.seconds)
         return number
 
     def _read(self) -> str:
@@ -141,24 +140,16 @@ class Scheduler:
         for name in [name for name, ended in self._charged.items() if ended <= self._counted - LATE]:
             del self._charged[name]
 
-    def _weigh(self, entries: Mapping[str, Entry]) -> Mapping[str, Entry]:
-        """Returns the jobs with what those would lose that could be asked to yield."""
+    def _with_first_steps(self, entries: Mapping[str, Entry]) -> Mapping[str, Entry]:
+        """Returns the jobs, those that could be asked to yield with the beginning of their first step."""
         highest = max((job.priority for job in entries.values() if not (job.active or job.blocked)), default=None)
         lower = [
             name
             for name, job in entries.items()
             if highest is not None and job.state == State.RUNNING and job.yields and job.priority < highest
         ]
-        if not lower:
-            return entries
-        seen = self.footprints(lower)
-        return {
-            **entries,
-            **{
-                name: replace(entries[name], stepped=lost.stepped, kept=lost.kept, preempted=lost.preempted)
-                for name, lost in seen.items()
-            },
-        }
+        steps = self.first_steps(lower) if lower else {}
+        return {**entries, **{name: replace(entries[name], stepped=step) for name, step in steps.items()}}
 
     def _write(self, decisions: Sequence[Start | Yield | Stop], number: str) -> bool:
         try:
@@ -185,4 +176,6 @@ class Scheduler:
                             self.ledger.move(session, job, State.STOPPING, "scheduler", reason)
         except ConflictError:  # a job was stopped or has ended since it was read: the next pass sees that
             return False
+        for start in (jobs[decision.job] for decision in decisions if isinstance(decision, Start)):
+            self.metrics.waited.observe(max(0.0, self.ledger.now() - (start.waiting_since or start.submitted)))
         return True

@@ -12,7 +12,6 @@ from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.http.problems import add_handlers
 from dragoman.services.jobs.pages.routes import add_pages
 from dragoman.services.jobs.pages.site import PageContext
-from dragoman.services.jobs.service.metrics import LedgerMetrics
 from dragoman.services.telemetry import UNMEASURED
 from dragoman.services.version import version
 
@@ -29,17 +28,13 @@ def create_app(parts: ServiceParts) -> AccessLog:
     app.state.parts = parts
     add_handlers(app)
     app.routes.extend(documentation_routes())
-    parts.loop.scheduler.took = parts.metrics.passes.observe
-    parts.observer.look()  # counts what happens from now on
-    state = LedgerMetrics(parts.ledger, parts.access, parts.loop.resources, parts.home)
-    parts.metrics.telemetry.registry.register(state)
     app.include_router(routes.state_router)
     app.include_router(routes.router)
     app.state.pages = PageContext(parts)
     add_pages(app)
     app.add_middleware(
         Guard,
-        telemetry=parts.metrics.telemetry,
+        telemetry=parts.loop.metrics.telemetry,
         limit=parts.config.body,
         seconds=parts.config.receive_timeout,
         clients=Clients(parts.config.per_address, parts.config.proxies),

@@ -31,7 +31,6 @@ from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.planning.planner import Planner
 from dragoman.services.jobs.service.intake import Intake
 from dragoman.services.jobs.service.loop import Loop
-from dragoman.services.jobs.service.metrics import Metrics
 from dragoman.services.jobs.service.outbox import Outbox
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.service.webhook import Webhook, read_key
@@ -120,7 +119,7 @@ def _serve(
         loop.rest = partial(children.rest, "Ray")
     url = config.url or address
     who = {"url": url, "proxy": _proxy(config, access), "children": partial(children.states, expected)}
-    parts = ServiceParts(ledger, access, loop, config, home, keys, Metrics(), **neighbours, **who)  # type: ignore[arg-type]
+    parts = ServiceParts(ledger, access, loop, config, home, keys, **neighbours, **who)  # type: ignore[arg-type]
     _run(parts, listening, where, signalled)
 
 
@@ -137,8 +136,6 @@ def _run(parts: ServiceParts, listening: socket.socket, where: dict[str, str], s
             webhook = Webhook(parts.ledger, config.webhook, config.url or where["jobs"])
             webhook.repeating.start()
             stack.callback(webhook.stop)
-        parts.observer.repeating.start()
-        stack.callback(parts.observer.stop)
         loop.start()
         stack.callback(loop.stop)
         atomic_write(record, json.dumps(where))

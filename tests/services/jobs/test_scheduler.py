@@ -6,6 +6,7 @@ from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.scheduling.room import Node
+from dragoman.services.jobs.service.metrics import Metrics
 from dragoman.services.jobs.service.scheduler import Scheduler
 from dragoman.services.jobs.settings import FairShareConfig, ServiceConfig
 from dragoman.services.jobs.states import State
@@ -23,7 +24,7 @@ def waiting(ledger: Ledger, owner: str = "anna", **values: object) -> str:
 def test_a_pass_starts_jobs_and_says_why_the_others_wait(ledger: Ledger) -> None:
     first, second = waiting(ledger), waiting(ledger)
     behind = waiting(ledger, after=[second])
-    scheduler = Scheduler(ledger, Access(ledger), CONFIG)
+    scheduler = Scheduler(ledger, Access(ledger), CONFIG, Metrics())
     outcome = scheduler.run(ONE)
     assert outcome is not None and ledger.job(first).state == State.STARTING
     assert {name: wait.kind for name, wait in scheduler.outcome.waits.items()} == {second: "room", behind: "after"}
@@ -31,7 +32,7 @@ def test_a_pass_starts_jobs_and_says_why_the_others_wait(ledger: Ledger) -> None
 
 
 def test_a_pass_sees_every_change_of_the_ledger(ledger: Ledger) -> None:
-    scheduler = Scheduler(ledger, Access(ledger), CONFIG)
+    scheduler = Scheduler(ledger, Access(ledger), CONFIG, Metrics())
     names = [waiting(ledger) for _ in range(3)]
     scheduler.run(Capacity(()))
     assert scheduler.entries.keys() == set(names)
@@ -43,7 +44,7 @@ def test_a_pass_sees_every_change_of_the_ledger(ledger: Ledger) -> None:
 
 def test_the_second_of_two_schedulers_reads_again(ledger: Ledger) -> None:
     names = [waiting(ledger), waiting(ledger)]
-    first, second = (Scheduler(ledger, Access(ledger), CONFIG) for _ in range(2))
+    first, second = (Scheduler(ledger, Access(ledger), CONFIG, Metrics()) for _ in range(2))
     number = second._read()
     assert first.run(Capacity((Node("a", 2.0),))) is not None
     assert not second._write(first.outcome.decisions, number)
@@ -55,7 +56,7 @@ def test_what_owners_have_used_is_derived_from_the_ledgers_attempts(
 ) -> None:
     clock = [1000.0]
     monkeypatch.setattr(ledger, "now", lambda: clock[0])
-    kept = Scheduler(ledger, Access(ledger), CONFIG)
+    kept = Scheduler(ledger, Access(ledger), CONFIG, Metrics())
 
     def run_one(owner: str, seconds: float) -> None:
         job = ledger.submit(owner, "train", ["name=a"])
@@ -75,5 +76,5 @@ def test_what_owners_have_used_is_derived_from_the_ledgers_attempts(
     run_one("anna", 100.0)
     assert used(kept, "anna") == pytest.approx((0.75 + 3.0, 0.1875 + 0.75))
     for owner in ("anna", "ben", "cleo"):
-        fresh = Scheduler(ledger, Access(ledger), CONFIG)
+        fresh = Scheduler(ledger, Access(ledger), CONFIG, Metrics())
         assert used(fresh, owner) == pytest.approx(used(kept, owner))

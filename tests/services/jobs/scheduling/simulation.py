@@ -50,7 +50,7 @@ class Simulation:
                     self._at(self.now + self._left.setdefault(job.id, self.seconds(job)), job.id)
                 case Yield():
                     self._left[job.id] -= self.now - job.started
-                    self.jobs[job.id] = replace(job, state=State.YIELDING, preempted=job.preempted + 1)
+                    self.jobs[job.id] = replace(job, state=State.YIELDING)
                     self._at(self.now + CHECKPOINT, job.id)
                 case Stop():
                     self.jobs[job.id] = replace(job, state=State.STOPPING)
