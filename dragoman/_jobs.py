@@ -83,7 +83,7 @@ class Job:
     def stop(self) -> "Job":
         """Asks the job to stop; returns its present state. Raises as `refresh`."""
         with one_exception(), _client(self._root) as service:
-            service.act(self.name, "stop")
+            service.call("stop", id=self.name)
             return Job.of(service.job(self.name), self._root)
 
     def log(self) -> str:

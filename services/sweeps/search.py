@@ -94,7 +94,7 @@ class Search:
         """Reports a trial's news to the study; returns True if it has ended."""
         try:
             job = self.client.job(trial.user_attrs["job"])
-            curve = dict(self.client.curves(job["id"])["curves"].get(self.config.metric, []))
+            curve = dict(self.client.call("curves", id=job["id"])["curves"].get(self.config.metric, []))
         except NotFoundError:
             self._tell(trial, TrialState.FAIL, None, "its job was removed")
             return True
@@ -111,7 +111,7 @@ class Search:
             return True
         if lost:
             try:
-                self.client.act(job["id"], "stop")
+                self.client.call("stop", id=job["id"])
             except UserError:
                 return False  # it has ended in the meantime: the next check finds out how
             after = plural(len(values), "validation")
@@ -153,7 +153,7 @@ def release(search: Search, best: FrozenTrial, patience: float = 3600.0) -> str:
     """
     job = search.client.submit("train", [*search.release_words(best), "registry.register=true"])
     _wait(search.client, job["id"], patience)
-    version = search.client.curves(job["id"])["released"]
+    version = search.client.call("curves", id=job["id"])["released"]
     model, number = str(version.get("model")), str(version.get("version"))
     gate = search.client.submit("promote", [*search.space.fixed, f"promote.version={number}"], after=[job["id"]])
     _wait(search.client, gate["id"], patience)

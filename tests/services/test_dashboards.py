@@ -180,7 +180,7 @@ def test_a_real_prometheus_draws_every_panel_and_reads_every_rule(
         while missing:  # things happen: it makes room and goes on, lines are translated
             assert time.monotonic() < deadline, missing
             if client.job(long)["state"] == "running":
-                client.act(long, "yield")
+                client.call("yield", id=long)
             asked = {"q": "the dog", "source": "en", "target": "de"}
             assert asker.post("/translate", json=asked).status_code == 200
             missing = {one for one in missing if not draws(prometheus, one[1], began)}

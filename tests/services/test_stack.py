@@ -51,7 +51,7 @@ def test_the_job_service_keeps_its_ledger_in_postgresql_behind_tokens(running: S
     with JobClient(running.url("jobs"), running.secret("jobs_admin_token")) as client:
         job = client.submit(verb, words)
         assert client.planned(job["id"])["state"] == "waiting"
-        assert client.why(job["id"])["text"].startswith("the cluster does not answer")
+        assert client.call("why", id=job["id"])["text"].startswith("the cluster does not answer")
     scraping = {"Authorization": f"Bearer {running.secret('jobs_metrics_token')}"}  # opens /metrics and nothing else
     for path, code in (("/metrics", 200), ("/v1/jobs", 403), ("/v1/quotas", 403)):
         assert httpx.get(f"{running.url('jobs')}{path}", headers=scraping, timeout=PATIENCE).status_code == code

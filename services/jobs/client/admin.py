@@ -21,9 +21,9 @@ def quota(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     if names or values:
         if len(names) != 1 or not values:
             raise UserError("say whose and what: dragoman quota OWNER cpus=8 gpus=none")
-        service.set_quota(names[0], **bounds_of(values))
+        service.call("set-quota", bounds_of(values), owner=names[0])
     bounds = {key.upper(): _shown(key) for key in BOUNDS}
-    return table.show(service.quotas(), {"OWNER": "owner", **bounds})
+    return table.show(service.call("quotas"), {"OWNER": "owner", **bounds})
 
 
 def token(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
@@ -33,16 +33,16 @@ def token(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     match names:
         case []:
             columns: dict[str, table.Column] = {"NAME": "name", "OWNER": "owner", "ROLE": "role"}
-            return table.show(service.tokens(), columns | TIMES | {"REVOKED": table.at("revoked")})
+            return table.show(service.call("tokens"), columns | TIMES | {"REVOKED": table.at("revoked")})
         case ["issue", name] if "owner" in values:
             role = values.get("role", "submitter")
             if role not in ROLES:
                 raise unknown("role", role, ROLES)
-            _show_token(name, service.issue(name, values["owner"], role, values.get("ends")))
+            _show_token(name, service.call("issue", {**values, "name": name, "role": role}))
         case ["rotate", name]:
-            _show_token(name, service.rotate(name))
+            _show_token(name, service.call("rotate", name=name))
         case ["revoke", name]:
-            service.revoke(name)
+            service.call("revoke", name=name)
             showing.show([{"name": name, "state": "revoked"}], lambda: f"{name}: revoked")
         case _:
             usage = (
@@ -52,9 +52,9 @@ def token(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     return compose.OK
 
 
-def _show_token(name: str, token: str) -> None:
+def _show_token(name: str, issued: Mapping[str, str]) -> None:
     """Prints a new token, this once."""
-    showing.show([{"name": name, "token": token}], lambda: token)
+    showing.show([{"name": name, **issued}], lambda: issued["token"])
 
 
 def split(verb: str, words: Sequence[str], keys: Sequence[str]) -> tuple[list[str], dict[str, str]]:

@@ -9,9 +9,11 @@ from typing import Any, Self
 import httpx
 
 from dragoman.model.errors import ServiceError, UserError
+from dragoman.services.jobs.routes import ROUTES
 
 RETRY_TIMEOUT = 60.0  # seconds of retrying a lost connection
 LARGEST = 500  # rows of a page
+PLANNING = 180.0  # seconds for a plan
 SILENCE = 45.0  # seconds without an event or a comment before a connection counts as lost
 
 
@@ -20,9 +22,10 @@ class NotFoundError(UserError):
 
 
 class Connection:
-    """A connection to the service at `address`.
+    """A connection to the service at `address`, which asks by the names of `routes.py`.
 
-    Every method raises UserError if the service refuses, and ServiceError if it does not answer.
+    `body` is sent as JSON, `query` with the address; `parts` stand in the path. Every method raises UserError if the
+    service refuses, and ServiceError if it does not answer.
     """
 
     def __init__(self, address: str, token: str | None = None, owner: str | None = None, timeout: float = 60.0) -> None:
@@ -42,15 +45,37 @@ class Connection:
     def close(self) -> None:
         self._http.close()
 
-    def _stream(self, path: str, query: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def call(self, name: str, /, body: Any = None, query: Mapping[str, Any] | None = None, **parts: str) -> Any:
+        """Returns the answer as plain values; None if it is empty."""
+        answer = self.ask(name, body, query, **parts)
+        return answer.json() if answer.content else None
+
+    def ask(
+        self, name: str, /, body: Any = None, query: Mapping[str, Any] | None = None, **parts: str
+    ) -> httpx.Response:
+        """Returns the answer."""
+        method, path = ROUTES[name].method, _path(name, parts)
+        content: dict[str, Any] = {"json": body or {}} if method in ("POST", "PUT") else {}
+        if name == "plan":
+            content["timeout"] = PLANNING
+        try:
+            answer = self._http.request(method, path, params=_given(query), **content)
+        except httpx.HTTPError as problem:
+            reason = str(problem) or type(problem).__name__
+            raise ServiceError(f"the job service at {self.address} does not answer ({reason})") from None
+        self._check(answer)
+        return answer
+
+    def stream(self, name: str, query: Mapping[str, Any], /, **parts: str) -> Iterator[dict[str, Any]]:
         """Yields the events of a stream until its `end`; after a broken connection, from the last id on."""
+        path, params = _path(name, parts), _given(query)
         last: str | None = None
         deadline = time.monotonic() + RETRY_TIMEOUT
         while True:
             with contextlib.suppress(httpx.TransportError):
                 headers = {"Last-Event-ID": last} if last else {}
                 timeout = httpx.Timeout(10, read=SILENCE)
-                with self._http.stream("GET", path, params=query, headers=headers, timeout=timeout) as answer:
+                with self._http.stream("GET", path, params=params, headers=headers, timeout=timeout) as answer:
                     if answer.status_code != 200:
                         answer.read()
                         self._check(answer)
@@ -71,35 +96,6 @@ class Connection:
                 raise ServiceError(f"the job service at {self.address} has gone; the same command goes on later")
             time.sleep(0.5)
 
-    def _json(self, method: str, path: str, **more: Any) -> dict[str, Any]:
-        answer: dict[str, Any] = self._ask(method, path, **more).json()
-        return answer
-
-    def _rows(self, path: str, **more: Any) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self._ask("GET", path, **more).json()
-        return rows
-
-    def _pages(self, path: str, key: str, most: int | None, query: Mapping[str, Any]) -> Iterator[Any]:
-        """Yields the rows under `key` of one page after the other, at most `most`."""
-        cursor: dict[str, Any] = {}
-        while most is None or most > 0:
-            limit = LARGEST if most is None else min(most, LARGEST)
-            page = self._json("GET", path, params={"limit": limit, **cursor, **query})
-            yield from page[key]
-            most = None if most is None else most - len(page[key])
-            if page["next"] is None:
-                return
-            cursor = {"cursor": page["next"]}
-
-    def _ask(self, method: str, path: str, **more: Any) -> httpx.Response:
-        try:
-            answer = self._http.request(method, path, **more)
-        except httpx.HTTPError as problem:
-            reason = str(problem) or type(problem).__name__
-            raise ServiceError(f"the job service at {self.address} does not answer ({reason})") from None
-        self._check(answer)
-        return answer
-
     def _check(self, answer: httpx.Response) -> None:
         if answer.status_code < 400:
             return
@@ -112,8 +108,14 @@ class Connection:
         raise (NotFoundError if answer.status_code == 404 else UserError)(message)
 
 
-def path_part(name: str) -> str:
-    """Returns a name of a job, an owner or a token if it is safe as a part of a path."""
-    if not all(letter.isalnum() or letter in "-_.+" for letter in name) or not name.strip("."):
-        raise UserError(f"{name!r}: that is no name")
-    return name
+def _given(query: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Returns the values of a query that are not None."""
+    return {key: value for key, value in (query or {}).items() if value is not None}
+
+
+def _path(name: str, parts: Mapping[str, str]) -> str:
+    """Returns the path of a route with names of a job, an owner or a token that are safe as parts of it."""
+    for part in parts.values():
+        if not all(letter.isalnum() or letter in "-_.+" for letter in part) or not part.strip("."):
+            raise UserError(f"{part!r}: that is no name")
+    return ROUTES[name].path.format(**parts)

@@ -34,7 +34,7 @@ def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Plans and queues a job, and prints its id."""
     verb, *overrides = submitted(words)
     if config.plan == "only":
-        found_plan = service.plan(verb, overrides, config.owner)
+        found_plan = service.call("plan", {"verb": verb, "overrides": list(overrides), "owner": config.owner})
         showing.show([found_plan], lambda: table.plan(found_plan))
         return compose.OK
     entered = enter(config, service, verb, overrides)
@@ -59,7 +59,7 @@ def enter(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence
     job = service.submit(verb, overrides, **options(config))
     plan = service.planned(job["id"])
     if plan["state"] == "failed" and not plan["attempts"]:
-        service.remove(job["id"])
+        service.call("remove", id=job["id"])
         raise UserError(plan["reason"])
     return plan
 
@@ -106,7 +106,7 @@ def job(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 def why(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     name = _name("why", words)
-    reasons = service.why(name)
+    reasons = service.call("why", id=name)
     showing.show([{"id": name, **reasons}], lambda: table.why(reasons))
     return compose.OK
 
@@ -129,7 +129,7 @@ def stop(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     chosen = _chosen("stop", service, words, ended=False)
     if chosen is None:
         return compose.OK
-    stopping = [row for row in chosen if row["state"] in ENDED or _try(partial(service.act, row["id"], "stop"))]
+    stopping = [row for row in chosen if row["state"] in ENDED or _try(partial(service.call, "stop", id=row["id"]))]
     deadline, done = time.monotonic() + config.stop_timeout, len(stopping) == len(chosen)
     for row in stopping:
         while (job_now := service.job(row["id"]))["state"] not in ENDED and time.monotonic() < deadline:
@@ -141,7 +141,7 @@ def stop(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 def act(verb: str, _: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Runs the command `yield` or `retry`."""
-    _show_state(service.act(_name(verb, words), verb))
+    _show_state(service.call(verb, id=_name(verb, words)))
     return compose.OK
 
 
@@ -152,7 +152,7 @@ def priority(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
         raise UserError("say which job and which priority: dragoman priority JOB high")
     if plain[1] not in PRIORITIES:
         raise unknown("priority", plain[1], PRIORITIES)
-    changed = service.act(plain[0], "priority", priority=plain[1])
+    changed = service.call("priority", {"priority": plain[1]}, id=plain[0])
     showing.show([changed], lambda: f"{changed['id']}: {PRIORITY_NAMES[changed['priority']]}")
     return compose.OK
 
@@ -167,7 +167,7 @@ def remove(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 def _remove(service: JobClient, name: str) -> None:
-    service.remove(name)
+    service.call("remove", id=name)
     showing.show([{"id": name, "state": "removed"}], lambda: f"{name}: removed")
 
 

@@ -1,6 +1,7 @@
 """The routes of the REST interface: jobs, their logs and changes; people; the service's own state."""
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -12,6 +13,7 @@ from dragoman.services.jobs.http.parts import Admin, Here, Id, Name, Scraper, Su
 from dragoman.services.jobs.http.problems import PROBLEMS
 from dragoman.services.jobs.http.streams import event_stream, place_in
 from dragoman.services.jobs.ledger.filters import ListQuery
+from dragoman.services.jobs.routes import ROUTES
 from dragoman.services.jobs.scheduling.why import Why
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.curves import read_curves, released, run_of
@@ -20,30 +22,36 @@ from dragoman.services.jobs.views import Job, JobHistory, columns, job_view
 from dragoman.services.telemetry import FORMAT
 from dragoman.services.version import version
 
-router = APIRouter(prefix="/v1", responses=PROBLEMS)
+router = APIRouter(responses=PROBLEMS)
 state_router = APIRouter()
+Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
-@router.post("/plans")
+def _answers(name: str, **more: Any) -> Callable[[Handler], Handler]:
+    """Returns the decorator of the function that answers a route of the table."""
+    return router.api_route(ROUTES[name].path, methods=[ROUTES[name].method], **more)
+
+
+@_answers("plan")
 def plan(here: Here, person: Submitter, body: schemas.PlanRequest) -> dict[str, Any]:
     """Returns the plan of a submission; nothing is queued."""
     return here.operations.plan(person, body)
 
 
 # The most frequent requests use one thread; FastAPI takes another for the answer of a plain function.
-@router.post("/jobs", status_code=201)
+@_answers("submit", status_code=201)
 async def submit(here: Here, person: Submitter, body: schemas.Submission) -> Job:
     """Creates a job; it is planned, then it waits."""
     return job_view(await run_in_threadpool(here.operations.submit, person, body))
 
 
-@router.get("/jobs")
+@_answers("jobs")
 async def jobs(here: Here, person: Viewer, query: Annotated[ListQuery, Query()]) -> schemas.JobPage:
     """Returns the wanted jobs, one page at a time."""
     return await run_in_threadpool(here.operations.page, person, query)
 
 
-@router.get("/jobs/{id}")
+@_answers("job")
 def job(here: Here, person: Viewer, id: Id) -> schemas.JobDetail:
     """Returns a job, its attempts and every change of its state."""
     row = here.operations.job(person, id)
@@ -56,13 +64,13 @@ def job(here: Here, person: Viewer, id: Id) -> schemas.JobDetail:
     return detail
 
 
-@router.get("/jobs/{id}/why")
+@_answers("why")
 def why(here: Here, person: Viewer, id: Id) -> Why:
     """Returns what a job waits for, and who holds that."""
     return here.operations.why(person, id)
 
 
-@router.get("/jobs/{id}/curves")
+@_answers("curves")
 def curves(here: Here, person: Viewer, id: Id) -> schemas.CurvesView:
     """Returns a training's curves (losses, learning rate, speed) and the version that its end released."""
     row = here.operations.job(person, id)
@@ -70,37 +78,37 @@ def curves(here: Here, person: Viewer, id: Id) -> schemas.CurvesView:
     return schemas.CurvesView(run=row.run, curves=read_curves(run), released=released(run))
 
 
-@router.post("/jobs/{id}/stop")
+@_answers("stop")
 def stop(here: Here, person: Submitter, id: Id) -> Job:
     """Stops a job in order; a waiting one never starts."""
     return job_view(here.operations.stop(person, id))
 
 
-@router.post("/jobs/{id}/yield")
+@_answers("yield")
 def make_room(here: Here, person: Submitter, id: Id) -> Job:
     """Asks a job to make room: it saves a checkpoint and waits again."""
     return job_view(here.operations.make_room(person, id))
 
 
-@router.post("/jobs/{id}/retry")
+@_answers("retry")
 def retry(here: Here, person: Submitter, id: Id) -> Job:
     """Queues an ended job again; it continues from its newest checkpoint."""
     return job_view(here.operations.retry(person, id))
 
 
-@router.post("/jobs/{id}/priority")
+@_answers("priority")
 def priority(here: Here, person: Submitter, id: Id, body: schemas.PriorityRequest) -> Job:
     """Sets a job's priority."""
     return job_view(here.operations.set_priority(person, id, PRIORITIES[body.priority]))
 
 
-@router.post("/jobs/{id}/after")
+@_answers("after")
 def after(here: Here, person: Submitter, id: Id, body: schemas.AfterRequest) -> Job:
     """Sets the jobs that must have succeeded before a job starts; it must not have started."""
     return job_view(here.operations.set_after(person, id, body.after))
 
 
-@router.delete("/jobs/{id}", status_code=204)
+@_answers("remove", status_code=204)
 def remove(here: Here, person: Submitter, id: Id) -> None:
     """Removes an ended job with its logs; the record of changes keeps it."""
     here.operations.remove(person, id)
@@ -111,7 +119,7 @@ STREAM: Answers = {200: {"content": {"text/event-stream": {}}, "description": "e
 TEXT: Answers = {200: {"content": {"text/plain": {}}, "description": "a piece of the log"}}
 
 
-@router.get("/jobs/{id}/logs", responses=TEXT, response_class=Response)
+@_answers("log", responses=TEXT, response_class=Response)
 def logs(
     here: Here,
     person: Viewer,
@@ -126,7 +134,7 @@ def logs(
     return Response(text, headers=headers, media_type="text/plain; charset=utf-8")
 
 
-@router.get("/events", responses=STREAM, response_class=StreamingResponse)
+@_answers("events", responses=STREAM, response_class=StreamingResponse)
 def stream(
     here: Here,
     person: Viewer,
@@ -142,7 +150,7 @@ def stream(
     return event_stream(streams.changes(here.ledger, last, job, person), here.access, person)
 
 
-@router.get("/jobs/{id}/log-events", responses=STREAM, response_class=StreamingResponse)
+@_answers("log-events", responses=STREAM, response_class=StreamingResponse)
 def log_stream(
     here: Here, person: Viewer, request: Request, id: Id, attempt: Annotated[int, Query(ge=0, le=10**6)] = 0
 ) -> StreamingResponse:
@@ -152,51 +160,51 @@ def log_stream(
     return event_stream(streams.logs(here.ledger, here.home, job, start), here.access, person)
 
 
-@router.get("/me")
+@_answers("me")
 def me(here: Here, person: Viewer) -> schemas.MeView:
     """Returns who asks, and their role."""
     return schemas.MeView(owner=person.owner, role=person.role, teams=sorted(person.teams))
 
 
-@router.get("/tokens")
+@_answers("tokens")
 def tokens(here: Here, person: Viewer) -> list[schemas.TokenView]:
     """Returns names, owners, roles and ends of tokens, never the tokens themselves; who is no admin sees their own."""
     owners = () if person.may("admin") else person.owners
     return [schemas.TokenView.model_validate(token) for token in here.access.tokens(*owners)]
 
 
-@router.post("/tokens", status_code=201)
+@_answers("issue", status_code=201)
 def issue(here: Here, person: Admin, body: schemas.TokenRequest) -> schemas.IssuedToken:
     """Issues a new token, which is shown only once."""
     return schemas.IssuedToken(token=here.access.issue(body.name, body.owner, body.role, person.owner, body.ends))
 
 
-@router.post("/tokens/{name}/rotate")
+@_answers("rotate")
 def rotate(here: Here, person: Admin, name: Name) -> schemas.IssuedToken:
     """Replaces a token by a new one, which is shown only once."""
     return schemas.IssuedToken(token=here.access.rotate(name, person.owner))
 
 
-@router.delete("/tokens/{name}", status_code=204)
+@_answers("revoke", status_code=204)
 def revoke(here: Here, person: Admin, name: Name) -> None:
     """Revokes a token."""
     here.access.revoke(name, person.owner)
 
 
-@router.get("/quotas")
+@_answers("quotas")
 def all_quotas(here: Here, person: Viewer) -> list[schemas.QuotaView]:
     """Returns the quotas of owners; who is no admin sees their own."""
     quotas = sorted((owner, row) for owner, row in here.access.quotas().items() if person.sees(owner))
     return [schemas.QuotaView(owner=owner, **quota._asdict()) for owner, quota in quotas]
 
 
-@router.put("/quotas/{owner}", status_code=204)
+@_answers("set-quota", status_code=204)
 def set_quota(here: Here, person: Admin, owner: Name, body: schemas.QuotaRequest) -> None:
     """Sets an owner's quota for all jobs together."""
     here.access.set_quota(owner, body.cpus, body.gpus, person.owner, body.jobs)
 
 
-@state_router.get("/status", responses={503: PROBLEMS[503]})
+@state_router.get(ROUTES["status"].path, responses={503: PROBLEMS[503]})
 def status(here: Here) -> schemas.StatusView:
     """Returns the service's health; needs no token and names nobody."""
     loop, trouble = here.loop, here.health.trouble()

@@ -28,6 +28,7 @@ import httpx
 from dragoman.model.errors import ServiceError
 from dragoman.model.files import atomic_write, secret_file
 from dragoman.model.mlflow_client import make_database
+from dragoman.services.jobs.routes import ROUTES
 from dragoman.services.jobs.settings import ROLES, ServiceConfig
 
 ADMIN, JOBS, READERS = "dragoman", "dragoman-jobs", "dragoman-readers"  # users
@@ -87,7 +88,7 @@ def server_variables(folder: Path, admin: Login, service: str, config: ServiceCo
     return {
         "MLFLOW_SERVER_ALLOWED_HOSTS": ",".join(hosts),
         "MLFLOW_SERVER_CORS_ALLOWED_ORIGINS": f"{outside.scheme}://{outside.netloc}" if outside.netloc else "",
-        WHO: f"{service}/v1/me",
+        WHO: f"{service}{ROUTES['me'].path}",
         WHO_HEADERS: ",".join(map(str, passed)),
         "MLFLOW_AUTH_CONFIG_PATH": str(settings),
         "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.token_hex(32),

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from dragoman.services.http.rates import Rate
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.routes import ROUTES
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.states import State
 from tests.services.jobs.at_work import LOCAL, application, client
@@ -119,10 +120,17 @@ def test_logs_are_given_by_bytes_and_followed_over_attempts(loop: Loop) -> None:
         service = JobClient(LOCAL)
         service._http.close()
         service._http = http
-        from_first = service._stream(f"/v1/jobs/{job.id}/log-events", {"attempt": 1})
+        from_first = service.stream("log-events", {"attempt": 1}, id=job.id)
         assert b"".join(base64.b64decode(one["text"]) for one in from_first) == "eins – ä\nzwei\n".encode()
         assert b"".join(service.follow(job.id)) == b"zwei\n"
         assert b"".join(service.log(job.id)) == b"zwei\n"
+
+
+def test_the_table_of_routes_has_what_the_interface_answers(loop: Loop) -> None:
+    with client(loop) as http:
+        paths = http.get("/openapi.json").json()["paths"]
+    answered = {(method.upper(), path) for path, methods in paths.items() for method in methods}
+    assert answered == set(ROUTES.values())
 
 
 def test_curves_are_thinned_and_steps_trained_again_count_once(loop: Loop) -> None:

@@ -70,7 +70,7 @@ def test_mlflow_asks_for_a_login_from_the_first_token_on_and_jobs_have_a_lesser_
         made = {"name": "before"}
         httpx.post(f"{where['mlflow']}/api/2.0/mlflow/registered-models/create", json=made, timeout=60)
         with JobClient(where["jobs"], owner="root") as client:
-            token = client.issue("root", "root", "admin")
+            token = client.call("issue", {"name": "root", "owner": "root", "role": "admin"})["token"]
         people, jobs = (read_login(tmp_path / "service" / FILES[user]) for user in (ADMIN, JOBS))
         wait(lambda: answer(search) == 401, said.read_text)
         wait(lambda: answer(search, jobs) == answer(search, people) == 200, said.read_text)
@@ -91,7 +91,9 @@ def test_mlflow_asks_for_a_login_from_the_first_token_on_and_jobs_have_a_lesser_
             answer_ = httpx.post(create, json=outside, auth=(who.user, who.password), timeout=60)
             assert answer_.status_code == 403 and "artifact_location" in answer_.text
         with JobClient(where["jobs"], token) as client:
-            tokens = {role: client.issue(role, role, role) for role in ("viewer", "submitter")} | {"admin": token}
+            tokens = {"admin": token}
+            for role in ("viewer", "submitter"):
+                tokens[role] = client.call("issue", {"name": role, "owner": role, "role": role})["token"]
         for role, secret in tokens.items():  # the pages' login: a token as the password
             assert httpx.get(search, auth=(role, secret), timeout=60).status_code == 200
             with httpx.Client(base_url=where["mlflow"], auth=(role, secret), timeout=60) as person:

@@ -157,7 +157,7 @@ def test_a_trial_whose_job_was_removed_has_failed(client: JobClient, loop: Loop,
     first = search._begin(search.study.ask(dict(search.space.varied)))
     while client.job(first.user_attrs["job"])["state"] != "succeeded":
         time.sleep(0.05)
-    client.remove(first.user_attrs["job"])
+    client.call("remove", id=first.user_attrs["job"])
     search.run()
     assert [trial.state.name for trial in search.study.trials] == ["FAIL", "COMPLETE"]
     assert search.study.trials[0].user_attrs["reason"] == "its job was removed"
