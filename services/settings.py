@@ -148,7 +148,7 @@ class Limits:
     alternatives: Whole = 4  # translations besides the best one
     body: Count = 262_144  # bytes
     document: Count = 10_485_760  # bytes of a document
-    documents: Count = 100  # that wait for their download at a time
+    documents: Count = 100  # that wait for their download at a time: of more the oldest go
 
 
 @dataclass

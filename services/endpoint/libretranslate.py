@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import logging
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,6 +30,8 @@ from dragoman.services.endpoint.translation import Answer
 from dragoman.services.http.answers import as_json
 
 FILE_PATH = "/translate_file"
+MOST = 100_000_000  # bytes of the file of suggestions
+logger = logging.getLogger(__name__)
 
 
 async def translate(request: Request) -> Response:
@@ -60,7 +63,11 @@ async def suggest(request: Request) -> Response:
     endpoint.check_pair(asked.source, asked.target)
     endpoint.keys.charge(call.key)
     pair = base_language(asked.source), base_language(asked.target)
-    await asyncio.to_thread(append_suggestion, endpoint.suggestions, *pair, asked.q, asked.s, call.key.name)
+    try:
+        await asyncio.to_thread(append_suggestion, endpoint.suggestions, *pair, asked.q, asked.s, call.key.name)
+    except OSError as problem:
+        logger.error("a suggestion could not be stored: %s", problem)
+        raise HTTPException(503, "The suggestion cannot be stored: try again later", {"Retry-After": "60"}) from None
     return as_json({"success": True})
 
 
@@ -179,7 +186,7 @@ def _body(request: TranslationRequest, answers: Sequence[Answer]) -> dict[str, A
 def append_suggestion(path: Path, source: str, target: str, text: str, translation: str, key: str) -> None:
     """Adds a line to a JSONL file that `shard` reads: a text and its translation by language, and the name of the key.
 
-    The line is whole or not there, whoever else writes. Raises OSError: it cannot be written.
+    The line is whole or not there, whoever else writes. Raises OSError: it cannot be written, or the file is full.
     """
     line = orjson.dumps({source: text, target: translation, "key": key}, option=orjson.OPT_APPEND_NEWLINE)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -187,6 +194,8 @@ def append_suggestion(path: Path, source: str, target: str, text: str, translati
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
         size = os.fstat(file).st_size
+        if size + len(line) > MOST:
+            raise OSError(f"{path}: has {size:,} bytes, as many as suggestions may take; move it away")
         try:
             if os.write(file, line) != len(line):
                 raise OSError(f"{path}: the disk is full")

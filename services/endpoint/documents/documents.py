@@ -72,8 +72,7 @@ class Documents:
         """Translates a document. Its key pays for the characters, unless there is no translation.
 
         Raises HTTPException: 400 the document cannot be read or its languages are not served, 403 none is translated
-        here, 413 it is too large, 429 too many wait for their download, 503 there was no answer in time; or the key's
-        limits are reached.
+        here, 413 it is too large, 503 there was no answer in time; or the key's limits are reached.
         """
         name = PurePath(name.replace("\\", "/")).name
         try:
@@ -132,17 +131,20 @@ class Documents:
         except NotServedError as problem:
             raise HTTPException(400, str(problem)) from None
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        kept = 0
-        for path in self.folder.iterdir():
-            with contextlib.suppress(FileNotFoundError):
-                if time.time() - path.stat().st_mtime > KEPT:
-                    path.unlink()
-                else:
-                    kept += 1
-        if kept >= limits.documents:
-            message = "Slowdown: too many documents are kept: try again in 60 s"
-            raise HTTPException(429, message, {"Retry-After": "60"})
+        self._remove_old(self.folder, limits.documents)
         return self.folder
+
+    def _remove_old(self, folder: Path, most: int) -> None:
+        """Removes translations that nobody has downloaded: those of before `KEPT`, and the oldest of more than `most`
+        with the one to come, so that nobody keeps others from theirs."""
+        kept: list[tuple[float, Path]] = []
+        for path in folder.iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                kept.append((path.stat().st_mtime, path))
+        kept.sort(reverse=True)
+        for number, (written, path) in enumerate(kept):
+            if number >= most - 1 or time.time() - written > KEPT:
+                path.unlink(missing_ok=True)
 
     async def _ask(self, name: str, content: bytes, source: str | None, target: str, key: Key) -> dict[str, Any]:
         """Returns the answer of the process that translates a document, which ends with the request."""

@@ -1,7 +1,10 @@
 """Every refusal has the form of its path's dialect, whoever refuses."""
 
+from pathlib import Path
+
 import pytest
 
+from dragoman.services.endpoint import libretranslate
 from dragoman.services.endpoint.app import refusal
 from tests.services.endpoint.conftest import Stage
 
@@ -42,3 +45,13 @@ def test_what_libretranslate_can_be_without_is_disabled_as_there(stage: Stage) -
         answer = stage.client.post(path, data={"source": "en", "target": "de"}, **more)
         assert answer.status_code == 403
         assert "disabled on this server" in answer.json()["error"]
+
+
+def test_a_full_file_of_suggestions_takes_no_more(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(libretranslate, "MOST", 60)
+    stage.endpoint.suggestions = tmp_path / "suggestions.jsonl"
+    body = {"q": "see", "s": "LOOK", "source": "en", "target": "de"}
+    assert [stage.client.post("/suggest", json=body).status_code for _ in range(2)] == [200, 503]
+    assert len(stage.endpoint.suggestions.read_text().splitlines()) == 1
