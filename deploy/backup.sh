@@ -17,8 +17,10 @@ mkdir "$folder/databases.new"
     sqlite3 -cmd '.timeout 60000' "$home/$path" ".backup '$folder/databases.new/$path'"
 done
 for url in ${DATABASES:-}; do
-    name=${url##*/}
-    pg_dump --format=custom --file="$folder/databases.new/${name%%\?*}.dump" "$url"
+    name=${url%%\?*}
+    dump="$folder/databases.new/${name##*/}.dump"
+    [ ! -e "$dump" ] || { echo "DATABASES: two are called ${name##*/}: back them up to two folders" >&2; exit 1; }
+    pg_dump --format=custom --file="$dump" "$url"
 done
 rm -rf "$folder/databases"
 mv "$folder/databases.new" "$folder/databases"

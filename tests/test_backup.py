@@ -1,21 +1,31 @@
 """deploy/backup.sh, and the restore as docs/backup.md prints it, with sqlite and PostgreSQL."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.options import this_user
 from tests.services.jobs.conftest import Postgres, new_database, postgres, program
-from tests.services.jobs.team import serving, wait
+from tests.services.jobs.team import COMMAND, environment, serving, wait
 
 __all__ = ["postgres"]  # a fixture
 REPOSITORY = Path(__file__).resolve().parents[1]
+SMALL = (
+    *("experiment=demo", "corpus.pairs=400", "tokenizer=characters", "cluster.backend=local", "cluster.workers=1"),
+    *("model.width=16", "model.heads=2", "model.feed_forward=16", "model.encoder_layers=1", "model.decoder_layers=1"),
+    *("train.max_steps=4", "train.checkpoint_every=2", "train.evaluate_every=4", "evaluate.sentences=8"),
+)
+PROMOTED = (*SMALL[:3], "evaluate.sentences=8", "promote.force=true", "promote.reason=it is none")
 GUIDE = (REPOSITORY / "docs" / "backup.md").read_text(encoding="utf-8")
 
 
@@ -55,6 +65,11 @@ def restore(folder: Path, home: Path) -> None:
     sh(guided("To restore", _mnt_backup=str(folder), _srv_dragoman=str(home)))
 
 
+def restore_dump(folder: Path, source: str, target: str) -> None:
+    dump = folder / "databases" / f"{urlsplit(source).path[1:]}.dump"
+    sh(f"{program('pg_restore')} --no-owner --dbname='{target}' {dump}")
+
+
 def test_a_home_is_copied_while_its_ledger_is_open_and_restored(home: Path, tmp_path: Path) -> None:
     database = Database(f"sqlite:///{home}/service/ledger.db")
     job = Ledger(database).submit("anna", "train", ["name=first"])
@@ -91,25 +106,65 @@ def test_a_damaged_database_is_not_passed_over(home: Path, tmp_path: Path) -> No
 def test_a_ledger_on_postgresql_is_dumped_and_restored(home: Path, tmp_path: Path, postgres: Postgres) -> None:
     if program("pg_dump") is None or program("pg_restore") is None:
         pytest.skip("PostgreSQL's clients are not installed")
-    source, target = new_database(postgres), new_database(postgres)
+    source, target, other = (new_database(postgres) for _ in range(3))
     database = Database(source)
     job = Ledger(database).submit("anna", "train", ["name=first"])
-    back_up(home, tmp_path / "copy", databases=source)
+    with pytest.raises(AssertionError, match="two are called"):
+        back_up(home, tmp_path / "copy", databases=f"{source} {source}")
+    back_up(home, tmp_path / "copy", databases=f"{source} {other}")
     database.close()
-    dump = tmp_path / "copy" / "databases" / f"{source.rpartition('/')[2].partition('?')[0]}.dump"
-    sh(f"{program('pg_restore')} --no-owner --dbname='{target}' {dump}")
+    restore_dump(tmp_path / "copy", source, target)
     restored = Database(target)
     assert [row.id for row in Ledger(restored).jobs()] == [job.id]
     restored.close()
 
 
 @pytest.mark.long
-def test_a_service_starts_on_the_restored_home(home: Path, tmp_path: Path) -> None:
-    settings = ["service.port=0", "service.ports=0", "service.cpus=1", "service.endpoint=false"]
-    with serving(home, *settings) as address, JobClient(address) as client:
-        job = client.submit("doctor", [])["id"]
-        wait(lambda: client.job(job)["state"] == "succeeded", lambda: str(client.job(job)))
-        back_up(home, tmp_path / "copy")
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_service_starts_on_the_restored_home(
+    home: Path, tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    """Its jobs and logs, runs of MLflow, the model that the endpoint serves, and its keys."""
+    databases = [""] * 2
+    if kind == "postgresql":
+        server: Postgres = request.getfixturevalue("postgres")
+        databases = [new_database(server) for _ in databases]
+
+    def settings(database: str) -> list[str]:
+        own = [f"service.ledger={database}", f"serve.database={database}"] if database else []
+        return ["service.port=0", "service.ports=0", "service.cpus=1", "serve.threads=1", "serve.poll=1", *own]
+
+    with serving(home, *settings(databases[0])) as address, JobClient(address, owner=this_user()) as client:
+        for verb, words in (("shard", SMALL), ("train", SMALL), ("promote", PROMOTED)):
+            job = client.submit(verb, words)["id"]
+            for _ in client.follow(job):
+                pass
+            assert client.job(job)["state"] == "succeeded", b"".join(client.log(job)).decode()
+        added = [*COMMAND, "keys", "add", "anna", *([f"keys.database={databases[0]}"] if databases[0] else [])]
+        key = subprocess.run(added, env=environment(home), capture_output=True, text=True, check=True).stdout.strip()
+        before = answers(home, key)
+        back_up(home, tmp_path / "copy", databases=databases[0])
     restore(tmp_path / "copy", tmp_path / "other")
-    with serving(tmp_path / "other", *settings) as address, JobClient(address) as client:
+    shutil.move(home, tmp_path / "gone")
+    if databases[1]:
+        restore_dump(tmp_path / "copy", *databases)
+    with serving(tmp_path / "other", *settings(databases[1])) as address, JobClient(address) as client:
         assert client.job(job)["state"] == "succeeded" and b"".join(client.log(job))
+        assert answers(tmp_path / "other", key) == before
+
+
+def answers(home: Path, key: str) -> list[object]:
+    """Returns what the home's endpoint and MLflow say: a translation with its model, and the names of runs."""
+    addresses = json.loads((home / "service" / "address.json").read_text())
+
+    def ask(secret: str) -> httpx.Response:
+        asked = {"q": "a dog", "source": "en", "target": "de", "api_key": secret}
+        return http.post(f"{addresses['endpoint']}/translate", json=asked)
+
+    with httpx.Client(timeout=60) as http:
+        wait(lambda: ask(key).is_success, lambda: ask(key).text)
+        wait(lambda: ask("unknown").status_code == 403, lambda: ask("unknown").text)  # keys are read every few seconds
+        translated = ask(key)
+        runs = http.post(f"{addresses['mlflow']}/api/2.0/mlflow/runs/search", json={"experiment_ids": ["1"]})
+        names = [run["info"]["run_name"] for run in runs.json()["runs"]]
+    return [translated.json(), translated.headers["X-Model-Version"], names]
