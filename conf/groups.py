@@ -35,15 +35,19 @@ _Loader.add_implicit_resolver(
 OF_TRAINING = ("model", "train", "loader", "vectors", "compare")
 UNREAD = {  # verb -> sections that it does not read
     "shard": (*OF_TRAINING, "decode", "alignment", "evaluate", "promote", "registry"),
-    "train": ("compare", "promote"),
-    "evaluate": (*OF_TRAINING, "promote"),
-    "promote": (*OF_TRAINING, "cluster", "alignment"),
+    "train": ("compare", "promote", "shards"),
+    "evaluate": (*OF_TRAINING, "promote", "shards"),
+    "promote": (*OF_TRAINING, "cluster", "alignment", "name", "seed", "shards"),
 }
+NAMING = ("corpus.name", "corpus.format", "tokenizer.name", "tokenizer.type")  # keys that say which shards
 
 
 def reads(verb: str, key: str) -> bool:
     """Returns True if a key, dotted or of a choice, has a meaning for a verb."""
-    return re.split("[.@/]", key)[0] not in UNREAD.get(verb, ())
+    section, dot, _ = key.partition(".")
+    if verb != "shard" and dot and section in ("corpus", "tokenizer"):
+        return key in NAMING  # shards that are there have what the others say
+    return re.split("[@/]", section)[0] not in UNREAD.get(verb, ())
 
 
 def content(name: str) -> dict[str, Any]:

@@ -142,7 +142,7 @@ def unknown_key(key: str, keys: Iterable[str], words: Sequence[str] = (), file: 
     if section and not (keys := list(keys)):
         return UserError(f"{key}: no such key; the section {section} is empty, and +{key}=VALUE adds to it")
     near = unknown(f"{section}: unknown key" if section else "unknown key", last, keys)
-    if section and "Did you mean" in str(near):
+    if section and "Did you mean" in str(near) and last not in other_names():
         return near
     meant = _suggest(full, values.get(full, ""), file)
     if meant is not None and not meant.startswith(f"{full}="):
@@ -241,6 +241,8 @@ def _wrong_value(key: str, value: str) -> str | None:
 def _unknown_choice(path: str, options: Iterable[str], file: str) -> UserError:
     group = next((group for group in default_choices(file) if path.startswith(f"{group}/")), path.rpartition("/")[0])
     choice = path.removeprefix(f"{group}/")
+    if group == "corpus" and Path(choice).is_file():
+        return UserError(f"corpus={choice}: is a file; write corpus=tsv corpus.train.file={choice}")
     return unknown(group, choice, choices(group) or options)
 
 

@@ -1,10 +1,15 @@
-"""The commands from a corpus to a champion. Our modules are imported in the call: torch takes seconds to load."""
+"""The commands from a corpus to a champion. Our modules are imported in the call: torch takes seconds to load.
+
+`progress`: True says on standard error what the command says, False nothing but warnings; None: the first on a terminal
+and in a notebook.
+"""
 
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from dragoman._errors import one_exception
+from dragoman._progress import progress_shown
 from dragoman._results import Evaluation, Promotion, Run, Shards
 from dragoman._settings import Path, configure, words_of
 from dragoman.conf.again import remembered
@@ -13,13 +18,13 @@ from dragoman.model.errors import UserError
 from dragoman.model.runs.record import read_release
 
 
-def shard(*overrides: str, config: Path | None = None, **settings: Any) -> Shards:
+def shard(*overrides: str, config: Path | None = None, progress: bool | None = None, **settings: Any) -> Shards:
     """Makes shards of a corpus, resumes half-made ones, or finds them finished; like `dragoman shard`.
 
     Raises:
         DragomanError: a problem of the corpus, its files or the settings.
     """
-    with one_exception():
+    with one_exception(), progress_shown(progress):
         from dragoman.pipelines import shard as verb
         from dragoman.pipelines.config import Config
         from dragoman.pipelines.settle import settle
@@ -39,14 +44,14 @@ def shard(*overrides: str, config: Path | None = None, **settings: Any) -> Shard
         )
 
 
-def train(*overrides: str, config: Path | None = None, **settings: Any) -> Run:
+def train(*overrides: str, config: Path | None = None, progress: bool | None = None, **settings: Any) -> Run:
     """Trains the run `name` to its end, scores and registers it; like `dragoman train`. The same call resumes.
 
     Raises:
         DragomanError: no shards, invalid settings, or a run of that name with other settings.
         KeyboardInterrupt: a signal or `dragoman yield` stopped it; the message says what was saved.
     """
-    with one_exception():
+    with one_exception(), progress_shown(progress):
         from dragoman.pipelines.config import Config
         from dragoman.pipelines.entries import refuse_without_shards
         from dragoman.pipelines.settle import settle
@@ -70,13 +75,13 @@ def train(*overrides: str, config: Path | None = None, **settings: Any) -> Run:
         )
 
 
-def evaluate(*overrides: str, config: Path | None = None, **settings: Any) -> Evaluation:
+def evaluate(*overrides: str, config: Path | None = None, progress: bool | None = None, **settings: Any) -> Evaluation:
     """Scores the run `name`, or the bundle `evaluate.bundle`, on a held-out set; like `dragoman evaluate`.
 
     Raises:
         DragomanError: an unknown name or split.
     """
-    with one_exception():
+    with one_exception(), progress_shown(progress):
         from dragoman.pipelines import evaluate as verb
         from dragoman.pipelines.config import Config
 
@@ -85,7 +90,7 @@ def evaluate(*overrides: str, config: Path | None = None, **settings: Any) -> Ev
         return Evaluation(scores=dict(measured.metrics()), report=measured.report(), comparison=comparison)
 
 
-def promote(*overrides: str, config: Path | None = None, **settings: Any) -> Promotion:
+def promote(*overrides: str, config: Path | None = None, progress: bool | None = None, **settings: Any) -> Promotion:
     """Makes a registered version champion if it is better than the champion; like `dragoman promote`.
 
     A version that is not better is no error: `accepted` is then False.
@@ -93,7 +98,7 @@ def promote(*overrides: str, config: Path | None = None, **settings: Any) -> Pro
     Raises:
         DragomanError: an unknown version, or another owner's model.
     """
-    with one_exception():
+    with one_exception(), progress_shown(progress):
         from dragoman.pipelines import promote as verb
         from dragoman.pipelines.config import Config
 

@@ -152,10 +152,11 @@ def evaluate_bundle(
         validation = held_out(shards, "valid", bundle.languages, sentences)
     decode_config = settle_length_penalty(decode_config, bundle, validation, penalties)
     translator = open_translator(bundle, engine)
+    logger.info(f"translating {plural(len(sources), 'sentence')} of {split}")
     hypotheses, seconds = translate(translator, sources, decode_config)
     float32 = None
     if "int8" in translator.engine.name:
-        by_float32, _ = translate(open_translator(bundle, "ctranslate2"), sources, decode_config)
+        by_float32, _ = translate(open_translator(bundle, "ctranslate2"), sources, decode_config, warns=False)
         of_float32 = score(by_float32, references, bundle.languages[1], tokenize)
         float32 = {"bleu": of_float32.bleu, "chrf": of_float32.chrf}
     return TranslationEvaluation(
@@ -176,15 +177,17 @@ def evaluate_bundle(
     )
 
 
-def translate(translator: Translator, sources: Sequence[str], decode: DecodeConfig) -> tuple[list[str], float]:
-    """Returns the translations, a line each, and the seconds that they took; warns of incomplete ones."""
+def translate(
+    translator: Translator, sources: Sequence[str], decode: DecodeConfig, warns: bool = True
+) -> tuple[list[str], float]:
+    """Returns the translations, a line each, and the seconds that they took; `warns`: of incomplete ones."""
     translator.translate(sources[:1], decode)  # warm up: first-call costs are not speed
     begin, losses = time.perf_counter(), Losses()
     answers = translator.translate(sources, decode)
     seconds = time.perf_counter() - begin
     for source, answer in zip(sources, answers, strict=True):
         losses.add(source, answer)
-    for message in losses.messages():
+    for message in losses.messages() if warns else ():
         logger.warning(message)
     return [" ".join(answer.text.split("\n")) for answer in answers], seconds
 

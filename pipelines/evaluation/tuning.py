@@ -54,6 +54,7 @@ def tune_length_penalty(
     One search serves all penalties: a penalty above 0 only ranks finished hypotheses and does not steer the search, so
     ranking them again gives exactly the result of another search. `form` is the shards' normalisation.
     """
+    logger.info(f"trying length penalties on {plural(len(sources), 'validation sentence')}")
     translator = network_translator(network, tokenizers, config, form)
     filled = [row for row, ids in enumerate(translator.encode(sources)) if len(ids) > 1]
     encoded = translator.encode([sources[row] for row in filled])
@@ -74,10 +75,8 @@ def tune_length_penalty(
     errors = (drawn[:, [top]] - drawn).std(axis=0)  # of the difference to the best
     within = [alpha for alpha, bleu, error in zip(alphas, scores, errors, strict=True) if scores[top] - bleu <= error]
     penalty = min(within, key=lambda alpha: (abs(alpha - 1.0), -tried[alpha]))
-    logger.info(
-        f"length penalty {penalty:g}: BLEU {tried[penalty]:.2f} on {plural(len(sources), 'validation sentence')}; the "
-        f"best is {tried[alphas[top]]:.2f} with {alphas[top]:g}, and what lies within a standard error counts as equal"
-    )
+    near = f", within a standard error of {scores[top]:.2f} with {alphas[top]:g}" if penalty != alphas[top] else ""
+    logger.info(f"length penalty {penalty:g}: validation BLEU {tried[penalty]:.2f}{near}")
     return PenaltyChoice(penalty, tried[penalty], tried, alphas[top])
 
 
@@ -116,6 +115,7 @@ def gate_int8(
     if not both or not runs_int8("cpu"):
         return None
     instructions = int8_instructions()
+    logger.info(f"comparing int8 with float32 on {plural(len(sources), 'validation sentence')}")
     chrf = {
         engine: quick_chrf([answer.text for answer in open_translator(bundle, engine).translate(sources)], references)
         for engine in get_args(Served)

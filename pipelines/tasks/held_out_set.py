@@ -62,6 +62,8 @@ def describe_set(
 ) -> str:
     """Counts a scoring of `evaluate.split`; returns how often it was scored before, and what the bundles know of it.
 
+    Empty for a set that is new to the models and to people.
+
     `folder`: the run's, or its evaluations'. `tracked`: its open record.
     """
     held = held_split(config.shard_dir, config.evaluate.split, config.evaluate.sentences)
@@ -69,11 +71,13 @@ def describe_set(
         return ""
     lines, named = [], f"{held.split} (set {held.digest})"
     times = None if held.split in CHOSEN_ON else count_scoring(config.tracking, held, folder, run, tracked)
-    if times is not None:
+    if times:
         lines.append(f"{named}: scored {plural(times, 'time')} before")
     learned = overlap(bundles, held.sides)
-    lines.append(f"{named}: {'unknown training texts' if learned is None else f'the model {learned}'}")
-    if learned is not None and learned.lines:
+    if learned is None:
+        lines.append(f"{named}: unknown training texts")
+    elif learned.lines:
+        lines.append(f"{named}: the model {learned}")
         logger.warning(f"{named}: the model {learned}; a score on them says little of others")
     return "\n".join(lines)
 

@@ -1,39 +1,31 @@
 """`dragoman demo`: the whole way from the built-in corpus to answers over HTTP, in minutes.
 
-Each step is the command that a user would type, as its own process: shard, train (which evaluates and registers),
-promote, serve. All get the overrides. Every process is stopped at the end, however the demo ends.
+The steps are shard, train (which evaluates and registers), promote and serve. All get the overrides.
 """
 
-import contextlib
-import difflib
 import shlex
 import shutil
-import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dragoman.conf import compose
-from dragoman.conf.interrupts import held_signals
 from dragoman.model.durations import duration
 from dragoman.model.errors import UserError
 from dragoman.model.languages import split_pair
+from dragoman.model.runs.lines import JournalReader
+from dragoman.model.runs.paths import STEPS
 from dragoman.model.runs.record import read_release
 from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.storage.places import local_folder
+from dragoman.services.commands.demo_steps import StepFailedError, Steps, newest_line
 
 SENTENCES = 5
-PATIENCE = 120.0  # seconds for a step to end by itself
-STEPS = {
-    "shard": "packs a corpus into shards",
-    "train": "two workers train a Transformer; then it is averaged, scored and registered",
-    "promote": "the new version becomes champion if it is better than the one before",
-    "serve": "the endpoint starts on a free port",
-}
+USES = {"train": "learn from", "valid": "validate with", "test": "test with"}  # of a split's sentences
 
 
 @dataclass
@@ -47,22 +39,13 @@ class DemoRoot:
     registry: dict[str, Any]
 
 
-class StepFailedError(Exception):
-    """A step ended with this exit code, after printing why."""
-
-    def __init__(self, verb: str, code: int) -> None:
-        super().__init__(f"{verb} ended with exit code {code}")
-        self.code = code
-
-
 @dataclass(frozen=True)
 class Sample:
-    """A held-out sentence, its translation over HTTP, the corpus' reference, and the model's second choice."""
+    """A held-out sentence, its translation over HTTP, and the corpus' reference."""
 
     source: str
     translation: str
     reference: str
-    second: str = ""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -75,19 +58,43 @@ def main(argv: Sequence[str]) -> int:
 
 def demo(root: DemoRoot, words: Sequence[str]) -> int:
     """Runs all steps and shows the results."""
-    started = time.monotonic()
+    began = time.monotonic()
+    steps = Steps(local_folder(root.paths["root"], root.paths["cache"]) / f"{root.name}.log")
     try:
-        for verb in ("shard", "train"):
-            run_step(verb, words, started)
+        steps.run("shard", words, lambda _: describe_shards(root))
+        steps.run("train", words, lambda _: describe_training(root))
         # 1: not better than an earlier demo's champion, which then answers. Without one, serve reports it.
-        run_step("promote", words, started, accepted=(0, 1))
-        with run_endpoint(serve_words(root, words), started) as address:
+        steps.run("promote", words, newest_line, accepted=(0, 1))
+        with steps.endpoint(serve_words(root, words)) as address:
             samples, headers = translate_samples(address, root)
     except StepFailedError as problem:
-        print(f"dragoman demo: {problem}", file=sys.stderr)
+        print(problem.said, file=sys.stderr)
+        print(f"dragoman demo: {problem}; {steps.log} has all that it said", file=sys.stderr)
         return problem.code
-    print(summary(root, words, samples, headers, time.monotonic() - started))
+    print(summary(root, words, samples, headers, steps.log, time.monotonic() - began))
     return compose.OK
+
+
+def describe_shards(root: DemoRoot) -> str:
+    """Returns the sizes of the splits."""
+    splits = read_manifest(local_folder(root.paths["shards"], root.paths["cache"])).splits
+    uses = ", ".join(f"{split.records:,} to {USES.get(name, name)}" for name, split in splits.items())
+    return f"sentences: {uses}"
+
+
+def describe_training(root: DemoRoot) -> str:
+    """Returns the last step, its validation loss, and the version that came of it."""
+    run = run_folder(root)
+    measured = [line for line in JournalReader(run / STEPS).lines() if "valid_loss" in line][-1:]
+    parts = [f"{line['step']:,} steps, validation loss {line['valid_loss']:.2f}" for line in measured]
+    if release := read_release(run):
+        parts.append(f"it is version {release['version']}")
+    return ", ".join(parts)
+
+
+def run_folder(root: DemoRoot) -> Path:
+    """Returns the run's folder on this machine."""
+    return local_folder(root.paths["runs"], root.paths["cache"]) / root.name
 
 
 def serve_words(root: DemoRoot, words: Sequence[str]) -> list[str]:
@@ -96,87 +103,20 @@ def serve_words(root: DemoRoot, words: Sequence[str]) -> list[str]:
     return [f"serve.model=models:/{root.registry['name']}@{root.registry['alias']}", *places]
 
 
-def run_step(verb: str, words: Sequence[str], started: float, accepted: Sequence[int] = (0,)) -> None:
-    """Runs a command to its end and shows its output as it comes.
-
-    Raises StepFailedError: an exit code other than the accepted ones.
-    """
-    announce(verb, words, started)
-    with child(command(verb, words)) as process:
-        code = process.wait()
-    if code not in accepted:
-        raise StepFailedError(verb, code if code > 0 else 128 - code)
-
-
-@contextlib.contextmanager
-def run_endpoint(words: Sequence[str], started: float) -> Iterator[str]:
-    """Runs the endpoint on a free port during the block; yields its address.
-
-    Raises StepFailedError: it did not start.
-    """
-    words = [*words, "serve.port=0"]
-    announce("serve", words, started)
-    with child(command("serve", words), stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        with process.stdout:
-            address = process.stdout.readline().strip()
-            if not address:
-                raise StepFailedError("serve", process.wait() or compose.FAILED)
-            print(address, flush=True)
-            yield address
-
-
-@contextlib.contextmanager
-def child(words: Sequence[str], stdout: int | None = None) -> Iterator["subprocess.Popen[str]"]:
-    """Starts a process, and ends it with the block if it has not ended itself.
-
-    That may take time: a training writes a checkpoint and tells MLflow that it was killed.
-    """
-    with contextlib.ExitStack() as stack:
-        with held_signals("there is something to end"):
-            process = subprocess.Popen(words, stdout=stdout, text=True)
-            stack.callback(end, process)
-        yield process
-
-
-def end(process: "subprocess.Popen[str]") -> None:
-    """Ends a process gracefully. The terminal may have interrupted it too; SIGTERM does no harm then."""
-    if process.poll() is not None:
-        return
-    process.terminate()
-    try:
-        process.wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
 def translate_samples(address: str, root: DemoRoot) -> tuple[list[Sample], dict[str, str]]:
     """Returns five held-out sentences translated over HTTP, and the answer's headers."""
     import httpx
 
     source, target = split_pair(root.pair)
     pairs = held_out(local_folder(root.paths["shards"], root.paths["cache"]), source, target)
-    body = {"q": [text for text, _ in pairs], "source": source, "target": target, "alternatives": 1}
+    body = {"q": [text for text, _ in pairs], "source": source, "target": target}
     answer = httpx.post(f"{address}/translate", json=body, timeout=60)
     answer.raise_for_status()
-    translations, seconds = answer.json()["translatedText"], answer.json().get("alternatives", [[]] * len(pairs))
     samples = [
-        Sample(text, translation, reference, *second[:1])
-        for (text, reference), translation, second in zip(pairs, translations, seconds, strict=True)
+        Sample(text, translation, reference)
+        for (text, reference), translation in zip(pairs, answer.json()["translatedText"], strict=True)
     ]
     return samples, dict(answer.headers)
-
-
-def unsure(sample: Sample) -> list[str]:
-    """Returns the words that the model's second choice says otherwise, as "words / other words"."""
-    first, second = sample.translation.split(), sample.second.split()
-    if not second:
-        return []
-    edits = difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
-    return [
-        f"{' '.join(first[a:b]) or '-'} / {' '.join(second[c:d]) or '-'}" for tag, a, b, c, d in edits if tag != "equal"
-    ]
 
 
 def held_out(shards: Path, source: str, target: str) -> list[tuple[str, str]]:
@@ -193,21 +133,25 @@ def held_out(shards: Path, source: str, target: str) -> list[tuple[str, str]]:
 
 
 def summary(
-    root: DemoRoot, words: Sequence[str], samples: Sequence[Sample], headers: dict[str, str], seconds: float
+    root: DemoRoot,
+    words: Sequence[str],
+    samples: Sequence[Sample],
+    headers: dict[str, str],
+    log: Path,
+    seconds: float,
 ) -> str:
     """Returns the table of translations, the score, and the next places to look at."""
-    release = read_release(local_folder(root.paths["runs"], root.paths["cache"]) / root.name)
+    release = read_release(run_folder(root))
     uri = str(root.tracking["uri"])
     model = f"{headers.get('x-model-name')} version {headers.get('x-model-version')}"
     if release["version"] != headers.get("x-model-version"):
         model += f" (it stays champion; this run made version {release['version']})"
     rows = {
-        "score": release["bleu"],
+        "BLEU": f"{release['bleu'].partition(' = ')[2].split()[0]} on sentences that it has never seen",
         "model": model,
-        "run": f"{release['run']}, {headers.get('x-run-id')}",
-        "shards": f"{root.paths['shards']}, manifest {headers.get('x-manifest-hash', '')[:12]}",
-        "look at it": uri if uri.startswith("http") else f"{program('mlflow')} ui --backend-store-uri {uri}",
+        "curves": uri if uri.startswith("http") else f"{program('mlflow')} ui --backend-store-uri {uri}",
         "serve again": f"{program('dragoman')} {shlex.join(['serve', *serve_words(root, words)])}",
+        "details": f"{log} (checks, scores with their signature, more translations)",
         "took": duration(seconds),
     }
     width = max(map(len, rows))
@@ -226,7 +170,7 @@ def program(name: str) -> str:
 def table(samples: Sequence[Sample], columns: int) -> str:
     """Puts source, translation and reference side by side, wrapped to the terminal.
 
-    `=` marks a translation that equals the reference. Below stands what the model was unsure of."""
+    `=` marks a translation that equals the reference."""
     width = max(20, (min(columns, 150) - 6) // 3)
     rows = [("SOURCE", "TRANSLATION", "REFERENCE", " ")]
     rows += [
@@ -234,22 +178,10 @@ def table(samples: Sequence[Sample], columns: int) -> str:
         for sample in samples
     ]
     lines = []
-    for sample, (*cells, mark) in zip([None, *samples], rows, strict=True):
+    for *cells, mark in rows:
         wrapped = [textwrap.wrap(cell, width) or [""] for cell in cells]
         for number in range(max(map(len, wrapped))):
             parts = [cell[number] if number < len(cell) else "" for cell in wrapped]
             first, second, third = (f"{part:<{width}}" for part in parts)
             lines.append(f"{first}  {second} {mark if number == 0 else ' '} {third}".rstrip())
-        if sample and (doubts := unsure(sample)):
-            lines.append("  " + textwrap.shorten(f"unsure: {'; '.join(doubts)}", 3 * width, placeholder=" ..."))
     return "\n".join(lines)
-
-
-def announce(verb: str, words: Sequence[str], started: float) -> None:
-    number = list(STEPS).index(verb) + 1
-    line = shlex.join(["dragoman", verb, *words])
-    print(f"\n[{time.monotonic() - started:3.0f} s] {number}/{len(STEPS)} {STEPS[verb]}\n$ {line}", flush=True)
-
-
-def command(verb: str, words: Sequence[str]) -> list[str]:
-    return [sys.executable, "-m", "dragoman.services.cli", verb, *words]

@@ -138,7 +138,7 @@ class Registry:
         if self.uri.startswith("sqlite:///") and not Path(self.uri.removeprefix("sqlite:///")).is_file():
             raise UserError(
                 f"tracking.uri: {self} is not there: no model has been trained here yet. `dragoman demo` trains one in "
-                "minutes; a bundle's folder or a run is named by the verb's key that ends in .bundle, see --help"
+                "minutes"
             )
         return mlflow_client(self.uri)
 

@@ -101,8 +101,9 @@ def only_model(home: Home, kinds: Sequence[str]) -> str:
     names = names or runs_of(Path(home.runs), kinds)
     what = f"{' or '.join(kinds)} model".lstrip()
     if not names:
+        by_demo = " (`dragoman demo` does in minutes)" if set(kinds) & {*TRANSLATION} else ""
         raise UserError(
-            f"no {what} in {home.runs} nor in the registry: train one (`dragoman demo` does in minutes), or name one "
+            f"no {what} in {home.runs} nor in the registry: train one{by_demo}, or name one "
             "with the verb's .bundle=FOLDER or .model=models:/NAME@ALIAS"
         )
     if len(names) > 1:

@@ -58,8 +58,10 @@ def test_a_run_tells_what_came_out_and_the_same_call_finds_it(
     assert run.bundle == run.folder / "bundle"
     assert 0 <= run.scores["bleu"] <= 100
     assert dragoman.train(name="tiny", **WORDS, **TINY_RUN) == run
-    assert capfd.readouterr().out == ""
-    assert not logging.getLogger("dragoman.pipelines").handlers
+    assert capfd.readouterr() == ("", "")
+    dragoman.train(name="tiny", **WORDS, **TINY_RUN, progress=True)
+    assert "is of these weights already" in capfd.readouterr().err
+    assert not logging.getLogger("dragoman").handlers
 
 
 def test_what_is_evaluated_is_what_the_training_said(run: dragoman.Run) -> None:

@@ -109,7 +109,8 @@ def vocabulary_of(sources: Sequence[Source], directory: Path) -> int:
         if lines >= SIZES["pairs"][-1]:
             break
     vocabulary = max(int(fitting(lines)[VOCABULARY]), PIECES_A_CHARACTER * len(letters))
-    logger.info(f"{VOCABULARY}={vocabulary} fits {lines:,} pairs")
+    if lines:  # an empty file is refused later
+        logger.info(f"{VOCABULARY}={vocabulary} fits {lines:,} pairs")
     return vocabulary
 
 
