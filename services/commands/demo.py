@@ -78,8 +78,7 @@ def demo(root: DemoRoot, words: Sequence[str]) -> int:
 def describe_shards(root: DemoRoot) -> str:
     """Returns the sizes of the splits."""
     splits = read_manifest(local_folder(root.paths["shards"], root.paths["cache"])).splits
-    uses = ", ".join(f"{split.records:,} to {USES.get(name, name)}" for name, split in splits.items())
-    return f"sentences: {uses}"
+    return "sentences: " + ", ".join(f"{split.records:,} to {USES.get(name, name)}" for name, split in splits.items())
 
 
 def describe_training(root: DemoRoot) -> str:

@@ -99,7 +99,7 @@ class Steps:
         except KeyboardInterrupt:
             print(newest_line(self._said(step)), file=sys.stderr)  # what it has kept, and how to go on
             raise
-        print(f"{title(verb)}{step.result} ({duration(time.monotonic() - line.began)})", flush=True)
+        print(line.text(step.result), flush=True)
 
     @contextlib.contextmanager
     def _child(self, verb: str, words: Sequence[str], stdout: int | None = None) -> Iterator["subprocess.Popen[str]"]:
@@ -133,15 +133,17 @@ class _Line:
 
     def show(self, text: str) -> None:
         """Shows the newest text, or clears the live line for the last time if it is empty."""
-        now = time.monotonic()
-        shown = f"{title(self.verb)}{duration(now - self.began)} | {text}"
         if self._terminal:
             columns = shutil.get_terminal_size().columns
-            sys.stdout.write(f"\r\033[K{shown[: columns - 1] if text else ''}")
+            sys.stdout.write(f"\r\033[K{self.text(text)[: columns - 1] if text else ''}")
             sys.stdout.flush()
-        elif text and now >= self._next:
-            self._next = now + LINE_SECONDS
-            print(shown, flush=True)
+        elif text and time.monotonic() >= self._next:
+            self._next += LINE_SECONDS
+            print(self.text(text), flush=True)
+
+    def text(self, said: str) -> str:
+        """Returns a line about the step: its name, its time until now, and what was said."""
+        return f"{title(self.verb)}{duration(time.monotonic() - self.began):>11} | {said}"
 
 
 def title(verb: str) -> str:
