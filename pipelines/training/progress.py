@@ -21,6 +21,9 @@ LINE_SECONDS = 10.0  # between two lines without a terminal
 SLOW_STEPS = 3  # the first of a start: they prepare buffers and kernels and say nothing about the rest
 SETTLED = 5  # steps after those before a rate is shown
 SILENT = 5.0  # seconds without a step before the wait is said
+BEFORE = (
+    "before the first step: the workers start and prepare their kernels"  # with its time shorter than 80 characters
+)
 
 
 @contextmanager
@@ -57,7 +60,8 @@ class _Follower:
         self._since: list[dict[str, Any]] = []  # the last line
         self._first = 0  # step of this start
         self._last_line, self._last_step = 0.0, 0
-        self._silent_until = time.monotonic() + SILENT  # inf: a step was seen, or the wait was said
+        self._begun = time.monotonic()
+        self._silent_until = self._begun + SILENT  # inf: a step was seen, or the wait was said
 
     def read(self, last: bool) -> None:
         """Reports what is new; after the last time the terminal has no live line."""
@@ -93,8 +97,9 @@ class _Follower:
             self._plan = ""
         now = time.monotonic()
         if now >= self._silent_until:
-            self._say("before the first step: the workers start, read the shards and prepare their tables and kernels")
-            self._silent_until = math.inf
+            waited = f" ({duration(now - self._begun)})" if self._terminal else ""
+            self._say(f"{BEFORE}{waited}", live=self._terminal)
+            self._silent_until = now if self._terminal else math.inf
         step = self._recent[-1]["step"] if self._recent else self._last_step
         if step != self._last_step and (self._terminal or now - self._last_line >= LINE_SECONDS):
             self._last_line, self._last_step = now, step

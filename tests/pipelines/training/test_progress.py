@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -142,3 +143,21 @@ def test_the_time_left_is_that_to_the_last_step_which_the_journal_names(
     follower._read()
     assert "3 min: 260 of 1,800 steps" in caplog.text and "10,000 pairs: 260 steps, about 2 min" in caplog.text
     assert "step 20/260 | " in caplog.text and "2 min 00 s left" in caplog.text
+
+
+def test_a_long_wait_for_the_first_step_is_counted_on_a_terminal(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(progress, "SILENT", 0.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    caplog.set_level(logging.INFO)
+    follower = progress._Follower(tmp_path / "steps.jsonl", 10, "target tokens", "")
+    follower._read()
+    follower._read()
+    assert capsys.readouterr().err.count("\r\033[Kbefore the first step: ") == 2
+    write_steps(tmp_path, 1, 1)
+    follower._read()
+    assert "before" not in capsys.readouterr().err
