@@ -24,6 +24,7 @@ NAME = re.compile(r"[\w.+-]{1,80}")
 ADDRESS = re.compile(r"https?://[\w.:/\[\]-]+")
 _MARKUP = str.maketrans("`<>[]*\\\n\r", "'‹›()·/  ")
 SCORES = 3  # in a description
+SCORE = "**Score**"
 DOING = {"train": "Training", "shard": "Sharding", "compare": "Comparison of networks"}
 
 
@@ -64,10 +65,15 @@ def describe_scores(step: int, scores: Mapping[str, float], examples: Sequence[t
     at = f" at step {step:,}" if step else ""
     figures = ", ".join(f"{name} {value:.4g}" for name, value in list(scores.items())[:SCORES])
     lines = [f"- {without_markup(text)} → {without_markup(made)}" for text, made in examples]
-    return "\n\n".join([f"**Score**{at}: {figures}", *(["\n".join(lines)] if lines else [])])
+    return "\n\n".join([f"{SCORE}{at}: {figures}", *(["\n".join(lines)] if lines else [])])
 
 
 def with_lines(description: str, more: str) -> str:
-    """Returns the description with more paragraphs; existing ones are kept and not repeated."""
+    """Returns the description with more paragraphs; existing ones are kept and not repeated.
+
+    Scores come after the first paragraph, because MLflow's page shows the beginning.
+    """
     paragraphs = description.split("\n\n") if description else []
-    return "\n\n".join([*paragraphs, *(line for line in more.split("\n\n") if line not in paragraphs)])
+    new = [line for line in more.split("\n\n") if line not in paragraphs]
+    place = 1 if more.startswith(SCORE) else len(paragraphs)
+    return "\n\n".join([*paragraphs[:place], *new, *paragraphs[place:]])

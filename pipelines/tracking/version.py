@@ -32,6 +32,7 @@ def parameters(config: Mapping[str, Any]) -> Any:
     )
 
 
+HASH_SHOWN = 12  # characters
 USER, AUTHOR_TAG = "mlflow.user", "author"  # tags of a run, of a version
 MODEL_PACKAGE = Path(__file__).resolve().parents[2] / "model"  # without links, in a checkout too
 # Tags of the run that are copied to a version.
@@ -126,11 +127,15 @@ def describe(experiment: str, run_id: str, tags: Mapping[str, str], of_shards: s
     """Returns the version's description: scores first, because lists show the beginning; then links to its run, its
     job, its configuration, its shards (whose run is in the experiment `of_shards`) and their sources.
 
-    Links are relative to MLflow's page, so they hold at any address.
+    Links are relative to MLflow's page, so they hold at any address. Hashes are shortened: the tags have them whole.
     """
+
+    def short(tag: str) -> str:
+        return tags.get(tag, "unknown")[:HASH_SHOWN]
+
     job, run = job_line(tags), run_page(experiment, run_id)
     tags = {key: without_markup(value) for key, value in tags.items()}  # a bundle may come from anybody
-    shards = f"**Shards** manifest `{tags.get('manifest_hash', 'unknown')}`: "
+    shards = f"**Shards** manifest `{short('manifest_hash')}`: "
     if "shard_run_id" in tags:
         made, folder = tags["shard_run_id"], "artifacts/shards"
         shards += (
@@ -147,9 +152,9 @@ def describe(experiment: str, run_id: str, tags: Mapping[str, str], of_shards: s
         *([f"**Author** {tags[AUTHOR_TAG]}"] if AUTHOR_TAG in tags else []),
         *job,
         f"**Configuration** [config.yaml]({run_page(experiment, run_id, 'artifacts/config.yaml')}), "
-        f"hash `{tags.get('config_hash', 'unknown')}`",
+        f"hash `{short('config_hash')}`",
         shards,
-        f"**Bundle** `{tags.get(BUNDLE_TAG, 'unknown')}`",
+        f"**Bundle** `{short(BUNDLE_TAG)}`",
     ]
     return "\n\n".join(lines)
 

@@ -78,7 +78,8 @@ def demo(root: DemoRoot, words: Sequence[str]) -> int:
 def describe_shards(root: DemoRoot) -> str:
     """Returns the sizes of the splits."""
     splits = read_manifest(local_folder(root.paths["shards"], root.paths["cache"])).splits
-    return "sentences: " + ", ".join(f"{split.records:,} to {USES.get(name, name)}" for name, split in splits.items())
+    sizes = [f"{splits[name].records:,} to {use}" for name, use in USES.items() if name in splits]
+    return f"sentences: {', '.join(sizes)}"
 
 
 def describe_training(root: DemoRoot) -> str:

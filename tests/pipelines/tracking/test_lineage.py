@@ -46,6 +46,8 @@ def shards(tmp_path: Path) -> Path:
 def test_a_description_grows_by_what_is_new_and_keeps_what_a_person_wrote() -> None:
     assert with_lines("mine\n\na", "a\n\nb") == "mine\n\na\n\nb"
     assert with_lines("", "a") == "a"
+    assert with_lines("a\n\nb", "**Score**: 1\n\n- x") == "a\n\n**Score**: 1\n\n- x\n\nb"
+    assert with_lines("", "**Score**: 1") == "**Score**: 1"
 
 
 def test_the_whole_way_back_from_a_version(
@@ -74,7 +76,7 @@ def test_the_whole_way_back_from_a_version(
     registry = Registry(tracking, RegistryConfig(name="demo"))
     client, version = registry.client, registry.newest()
     described = client.get_model_version("demo", version.number).description
-    for word in (digest, HASH, version.run_id):
+    for word in (digest[:12], HASH[:12], version.run_id):
         assert word in described
     runs = f"#/experiments/{client.get_run(version.run_id).info.experiment_id}/runs"
     view = "?workflowType=machine_learning"
