@@ -22,7 +22,7 @@ from dragoman.conf.groups import (
     written_defaults,
 )
 from dragoman.conf.words import KEY, read
-from dragoman.model.errors import UserError, unknown
+from dragoman.model.errors import UserError, no_such_key, unknown
 
 TARGETS = {"tgt", "trg", "target", "to", "l2"}  # names of a language, given its code
 SIDES = TARGETS | {"src", "source", "from", "l1"}
@@ -141,7 +141,7 @@ def unknown_key(key: str, keys: Iterable[str], words: Sequence[str] = (), file: 
     full = next((name for name in values if name == key or name.startswith(f"{key}.")), key)
     if section and not (keys := list(keys)):
         return UserError(f"{key}: no such key; the section {section} is empty, and +{key}=VALUE adds to it")
-    near = unknown(f"{section}: unknown key" if section else "unknown key", last, keys)
+    near = no_such_key(section, last, keys)
     if section and "Did you mean" in str(near) and last not in other_names():
         return near
     meant = _suggest(full, values.get(full, ""), file)

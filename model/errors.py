@@ -4,8 +4,6 @@ import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-MOST_CHOICES = 8  # that are listed although one of them is near
-
 
 class UserError(Exception):
     """A mistake of the person at the keyboard. Its message names the key or file, the value and the choices.
@@ -37,13 +35,19 @@ def is_infrastructure(problem: BaseException) -> bool:
 
 
 def unknown(what: str, value: object, choices: Iterable[object]) -> UserError:
-    """Returns the error for a value that is none of `choices`, with the nearest one suggested, or all of them named."""
+    """Returns the error for a value that is none of `choices`, with the nearest one suggested."""
     names = sorted(str(choice) for choice in choices)
     near = get_close_matches(str(value), names, n=1)
-    hints = [f" Did you mean {near[0]!r}?"] if near else []
-    if not near or len(names) <= MOST_CHOICES:
-        hints.append(f" Choices: {', '.join(names) or 'none'}")
-    return UserError(f"{what}: {str(value)!r} is not known.{''.join(hints)}")
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return UserError(f"{what}: {str(value)!r} is not known.{hint} Choices: {', '.join(names) or 'none'}")
+
+
+def no_such_key(section: str, key: str, keys: Iterable[str]) -> UserError:
+    """Returns the error for a key that is none of a section's `keys`: the nearest is suggested, else all are named."""
+    names = sorted(keys)
+    near = get_close_matches(key, names, n=1)
+    hint = f"Did you mean {near[0]!r}?" if near else f"Choices: {', '.join(names) or 'none'}"
+    return UserError(f"{f'{section}: ' if section else ''}unknown key: {key!r} is not known. {hint}")
 
 
 class _Interrupts:

@@ -9,7 +9,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from dragoman.model.errors import UserError, unknown
+from dragoman.model.errors import UserError, no_such_key, unknown
 from dragoman.model.ranges import OutOfRangeError, check_range, range_in
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ def build(schema: type[T], values: object, where: str) -> T:
     fields = {field.name: field for field in settings_of(schema)}
     for key in values:
         if key not in fields:
-            raise unknown(f"{where}: unknown key", key, fields)
+            raise no_such_key(where, key, fields)
     arguments = {key: convert(hints[key], value, f"{where}.{key}") for key, value in values.items()}
     for name, field in fields.items():
         needed = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING

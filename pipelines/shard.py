@@ -234,7 +234,6 @@ def task(config: Config) -> int:
     sys.stdout.write(table(result.directory, result.manifest, result.manifest_hash, result.seconds, result.found))
     for doubt in result.doubts:
         logger.warning(doubt)
-    logger.info("recording them in MLflow")
     record(config, result)
     return 0
 

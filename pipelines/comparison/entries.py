@@ -7,7 +7,7 @@ from typing import Any
 
 from dragoman.conf import compose, groups
 from dragoman.model.bundles.directory import bundle_kind
-from dragoman.model.errors import UserError, unknown
+from dragoman.model.errors import UserError, no_such_key, unknown
 from dragoman.model.inference.kinds import open_bundle
 from dragoman.model.languages import same_pair
 from dragoman.model.networks.architectures import ARCHITECTURES, architecture, model_config
@@ -74,7 +74,7 @@ def refuse_idle_keys(config: Config, entries: Sequence[Entry]) -> None:
     keys = {key for entry in entries if entry.config is not None for key in entry.config.model}
     for key in config.compare.model:
         if key not in keys:
-            raise unknown("compare.model: unknown key", key, keys)
+            raise no_such_key("compare.model", key, keys)
     for section in ("recipes", "networks"):
         for name in getattr(config.compare, section):
             if name not in ARCHITECTURES:
@@ -126,7 +126,7 @@ def run_config(config: Config, name: str) -> Config:
     own = config.compare.networks.get(network, {})
     for key in own:
         if key not in values:
-            raise unknown(f"compare.networks.{network}: unknown key", key, values)
+            raise no_such_key(f"compare.networks.{network}", key, values)
     if architecture(network).kind == "language" and values.get("max_positions"):
         values["max_positions"] = config.loader.context_length  # a position that no training window had means nothing
     values |= own | {key: value for key, value in config.compare.model.items() if key in values}

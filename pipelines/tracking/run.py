@@ -119,7 +119,7 @@ class BackgroundSender(threading.Thread):
 logger = logging.getLogger(__name__)
 
 Status = Literal["FINISHED", "FAILED", "KILLED"]
-SILENT = 5.0  # seconds of waiting before it is said
+SILENT = 3.0  # seconds of waiting before it is said
 LONGEST_WRITE = 120.0  # seconds for a database of this machine
 INTERRUPTED_FLUSH = 10.0  # seconds that an interrupt waits at most; loading MLflow alone takes some
 

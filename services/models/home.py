@@ -1,7 +1,7 @@
 """Where a verb looks for models, the home's runs, its registry and the cache of bundles, and where they compute."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, make_dataclass
+from dataclasses import dataclass, fields, make_dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from dragoman.conf import compose
@@ -22,6 +22,7 @@ class Home:
     tracking: str = "sqlite:///artifacts/mlflow/mlflow.db"
     owner: str | None = None  # whose models are meant where none is named
     device: Device = "cpu"
+    section: str = "SECTION"  # of the verb's settings, for messages
 
 
 def home_of(paths: Mapping[str, Any], tracking: Mapping[str, Any], device: Device) -> Home:
@@ -52,5 +53,5 @@ def with_home(root: Any, name: str) -> Any:
     """Returns a root's section, which knows the home from now on."""
     section = getattr(root, name)
     if any(part.name == "home" for part in fields(section)):
-        section.home = home_of(root.paths, root.tracking, getattr(root, "device", "cpu"))
+        section.home = replace(home_of(root.paths, root.tracking, getattr(root, "device", "cpu")), section=name)
     return section

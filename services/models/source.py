@@ -104,12 +104,12 @@ def only_model(home: Home, kinds: Sequence[str]) -> str:
         by_demo = " (`dragoman demo` does in minutes)" if set(kinds) & {*TRANSLATION} else ""
         raise UserError(
             f"no {what} in {home.runs} nor in the registry: train one{by_demo}, or name one "
-            "with the verb's .bundle=FOLDER or .model=models:/NAME@ALIAS"
+            f"with {home.section}.bundle=FOLDER or {home.section}.model=models:/NAME@ALIAS"
         )
     if len(names) > 1:
         raise UserError(
-            f"several {what}s: {', '.join(names[:MOST])}{' ...' if len(names) > MOST else ''}; name one with the "
-            "verb's .model=models:/NAME@ALIAS or .bundle=RUN"
+            f"several {what}s: {', '.join(names[:MOST])}{' ...' if len(names) > MOST else ''}; name one with "
+            f"{home.section}.model=models:/NAME@ALIAS or {home.section}.bundle=RUN"
         )
     return names[0]
 

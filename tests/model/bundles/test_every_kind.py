@@ -68,7 +68,7 @@ ANY: list[tuple[dict[str, Any], str]] = [
 OWN: dict[str, list[tuple[dict[str, Any], str]]] = {
     "translation": [
         ({"format_version": 0}, "format_version 0"),
-        ({"architecture": "transfomer"}, r"'transfomer' is not known. Did you mean 'transformer'\?"),
+        ({"architecture": "transfomer"}, r"'transfomer' is not known. Did you mean 'transformer'\? Choices"),
         ({"model": {"architecture": "transformer", "widht": 1}}, "widht"),
         ({"vocabulary": {"source": "many"}}, "vocabulary must give"),
     ],
