@@ -97,7 +97,8 @@ class Steps:
             with repeated(lambda last: line.show("" if last else newest_line(self._said(step))), LOOK_SECONDS, "demo"):
                 yield step
         except KeyboardInterrupt:
-            print(newest_line(self._said(step)), file=sys.stderr)  # what it has kept, and how to go on
+            if said := self._said(step):
+                print(newest_line(said), file=sys.stderr)  # what it has kept, and how to go on
             raise
         print(line.text(step.result), flush=True)
 
