@@ -1,12 +1,12 @@
 """The executor places and runs the processes of attempts, on Ray; the service decides and records."""
 
 import contextlib
-import logging
 import os
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -55,11 +55,14 @@ class Start:
         return {**values, **({GRANT: self.grant} if self.grant else {})}
 
 
+State = Literal["absent", "pending", "running", "ended"]
+
+
 @dataclass(frozen=True)
 class Observation:
     """The executor's knowledge of an attempt."""
 
-    state: Literal["absent", "pending", "running", "ended"]
+    state: State
     code: int | None = None  # exit code of an ended one, if known
     message: str = ""
 
@@ -89,7 +92,13 @@ class Executor(Protocol):
         """Returns an attempt's output from byte `offset` on."""
 
 
+TIMEOUT = 30.0  # seconds for an answer of a head
+SAID = 2000  # last characters of an error of it: those of a traceback
 AGENT_PORT = 52365  # where `ray start` lets a node's agent listen; a head without an agent accepts no jobs
+
+
+class RefusedError(ServiceError):
+    """The head answers, and does not do what it was asked."""
 
 
 @dataclass(frozen=True)
@@ -101,78 +110,66 @@ class Head:
     token_file: str | None = None
 
     @contextlib.contextmanager
-    def talking(self) -> Iterator[Any]:
-        """Yields `connect`'s client for a conversation with the cluster."""
-        import aiohttp
+    def talking(self) -> Iterator[httpx.Client]:
+        """Yields a client of the head's REST interface, which waits at most TIMEOUT for an answer.
 
-        client = self.connect()
+        Ray's own client waits for ever: a head that stands still would halt all that the service does.
+        """
         try:
-            yield client
-        except (aiohttp.ClientError, OSError, RuntimeError) as problem:
+            with httpx.Client(base_url=self.address, headers=self._headers(), timeout=TIMEOUT) as client:
+                yield client
+        except (httpx.HTTPError, OSError) as problem:
             reason = (str(problem).strip() or type(problem).__name__).splitlines()[0][:300]
-            if "No available agent" in reason:
-                raise ServiceError(
-                    f"the cluster at {self.address} accepts no jobs: no agent of its nodes answers. A head that has "
-                    f"just started may need a moment. Where another Ray holds port {AGENT_PORT} on the head's machine, "
-                    f"start the head with --dashboard-agent-listen-port=0"
-                ) from None
             raise ServiceError(
                 f"the head at {self.address} has gone or failed ({reason}). Jobs go on as long as the cluster lives"
             ) from None
 
-    def connect(self) -> Any:
-        """Returns Ray's client of the cluster's job server. The token is neither shown nor logged."""
-        os.environ["RAY_AUTH_MODE"] = self.auth
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        headers = self._headers()
-        if self.address.startswith(("http://", "https://")):
-            os.environ["RAY_API_SERVER_ADDRESS"] = self.address  # otherwise RAY_ADDRESS would win silently
-        from ray.exceptions import AuthenticationError
-        from ray.job_submission import JobSubmissionClient
+    def ask(self, client: httpx.Client, method: str, path: str, content: Any = None) -> httpx.Response:
+        """Returns the answer to a request; one that asks for a job may say that there is none (404).
 
-        for name in ("ray", "ray.dashboard.modules.job.sdk"):  # the second has its own level
-            logging.getLogger(name).setLevel(logging.WARNING)
+        Raises ServiceError: the head refuses us, or cannot do it now. Raises RefusedError: it does not do it.
+        """
+        answer = client.request(method, path, json=content)
+        if answer.is_success or (answer.status_code == 404 and method == "GET"):
+            return answer
+        said = " ".join(answer.text.split())
+        if answer.status_code in (401, 403):
+            raise ServiceError(
+                f"service.auth={self.auth}: the cluster at {self.address} refuses us ({said[:300]}). Its token is "
+                f"expected in the variable RAY_AUTH_TOKEN or in the file service.token_file={self.token_file}"
+            )
+        if "No available agent" in said:
+            raise ServiceError(
+                f"the cluster at {self.address} accepts no jobs: no agent of its nodes answers. A head that has just "
+                f"started may need a moment. Where another Ray holds port {AGENT_PORT} on the head's machine, start "
+                f"the head with --dashboard-agent-listen-port=0"
+            )
+        raise RefusedError(f"the head at {self.address} answers {answer.status_code}: {said[-SAID:]}")
 
-        try:
-            return JobSubmissionClient(self.address, headers=headers)
-        except AuthenticationError as problem:
-            reason = str(problem).strip().splitlines()[0]
-            raise UserError(
-                f"service.auth={self.auth}: the cluster at {self.address} refuses us ({reason}). Its token is expected "
-                f"in the variable RAY_AUTH_TOKEN or in the file service.token_file={self.token_file}"
-            ) from None
-        except (ConnectionError, RuntimeError, ValueError) as problem:
-            reason = str(problem).strip().splitlines()[0]
-            raise UserError(f"service.address: no Ray job server answers at {self.address!r} ({reason})") from None
-
-    def nodes(self, client: Any) -> list[Any]:
+    def nodes(self) -> list[Any]:
         """Returns Ray's records of the cluster's nodes."""
+        os.environ["RAY_AUTH_MODE"] = self.auth
+        os.environ["RAY_API_SERVER_ADDRESS"] = self.address  # otherwise RAY_ADDRESS would win silently
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         from ray.util.state import StateApiClient
         from ray.util.state.common import ListApiOptions, StateResource
         from ray.util.state.exception import RayStateApiException
 
         headers = {"Content-Type": "application/json", **(self._headers() or {})}
-        state_client = StateApiClient(client.get_address(), headers=headers)
+        state_client = StateApiClient(self.address, headers=headers)
         try:
             return list(
                 state_client.list(StateResource.NODES, ListApiOptions(limit=10_000), raise_on_missing_output=True)
             )
-        except RayStateApiException as problem:
-            raise ServiceError(f"the cluster at {self.address} does not say what it has ({problem})") from None
-
-    def ask(self, client: Any, path: str) -> Any:
-        """Returns the dashboard's answer to a question for which Ray's clients have no method.
-
-        Raises OSError: it does not answer, or refuses.
-        """
-        try:
-            answer = httpx.get(f"{client.get_address()}{path}", headers=self._headers(), timeout=30)
-            return answer.raise_for_status().json()
-        except httpx.HTTPError as problem:
-            raise OSError(str(problem)) from None
+        except (RayStateApiException, RuntimeError) as problem:
+            reason = str(problem).partition(". ")[0]  # the rest is advice on starting Ray by hand
+            raise ServiceError(f"the cluster at {self.address} does not say what it has ({reason})") from None
 
     def _headers(self) -> dict[str, str] | None:
-        """Returns the header with the cluster's token: Ray reads its variables only once, when it is imported."""
+        """Returns the header with the cluster's token, which is neither shown nor logged.
+
+        Ray reads its variables only once, when it is imported.
+        """
         return {"Authorization": f"Bearer {self._read_token()}"} if self.auth == "token" else None
 
     def _read_token(self) -> str:
@@ -192,7 +189,14 @@ class Head:
         return file.read_text(encoding="utf-8").strip()
 
 
-STATES = {"PENDING": "pending", "RUNNING": "running", "STOPPED": "ended", "SUCCEEDED": "ended", "FAILED": "ended"}
+Ask = Callable[..., httpx.Response]
+STATES: dict[str, State] = {
+    "PENDING": "pending",
+    "RUNNING": "running",
+    "STOPPED": "ended",
+    "SUCCEEDED": "ended",
+    "FAILED": "ended",
+}
 STOP_WAIT = "30"  # seconds from SIGTERM to SIGKILL, for a job that did not end on request
 
 
@@ -207,45 +211,48 @@ class RayExecutor:
         self._folders: list[str] = []  # where the nodes keep their sockets and logs (`ray start --temp-dir`)
 
     @contextlib.contextmanager
-    def _client(self) -> Iterator[Any]:
+    def _asking(self) -> Iterator[Ask]:
+        """Yields what asks the head: `ask(method, path, content)`."""
         try:
             with self.head.talking() as client:
-                yield client
+                yield partial(self.head.ask, client)
         except UserError as problem:  # no command of the user can fix it: the cluster is away, or refuses us
             raise ServiceError(str(problem)) from None
 
     def submit(self, start: Start) -> None:
         folder = {RAY_FOLDER: os.pathsep.join(self._folders)} if self._folders else {}
         variables = {WAIT_VARIABLE: STOP_WAIT, **folder, **self.environment, **start.variables()}
-        with self._client() as client:
+        job = {
+            "entrypoint": start.entrypoint(self.python, self.home),
+            "submission_id": start.id,
+            "runtime_env": {"env_vars": variables},
+            "metadata": {"verb": start.verb, "owner": start.owner, "job": start.job},
+            "entrypoint_num_cpus": 1 / self.drivers if start.spreads else start.cpus,
+            "entrypoint_num_gpus": 0 if start.spreads else start.gpus,
+        }
+        with self._asking() as ask:
             try:
-                client.submit_job(
-                    entrypoint=start.entrypoint(self.python, self.home),
-                    submission_id=start.id,
-                    runtime_env={"env_vars": variables},
-                    metadata={"verb": start.verb, "owner": start.owner, "job": start.job},
-                    entrypoint_num_cpus=1 / self.drivers if start.spreads else start.cpus,
-                    entrypoint_num_gpus=0 if start.spreads else start.gpus,
-                )
-            except RuntimeError as problem:
+                ask("POST", "/api/jobs/", job)
+            except RefusedError as problem:
                 if "already exists" not in str(problem):  # it was submitted before a crash: fine
                     raise
 
     def observe(self, starts: Sequence[Start]) -> dict[str, Observation]:
-        with self._client() as client:
-            return {start.id: _observed(client, start.id) for start in starts}
+        with self._asking() as ask:
+            return {start.id: _observed(ask("GET", f"/api/jobs/{start.id}")) for start in starts}
 
     def stop(self, start: Start, request: Request) -> None:
         attempt_of(self.home, start.job, start.number).ask(request)
 
     def kill(self, start: Start) -> None:
-        with self._client() as client, contextlib.suppress(RuntimeError):
-            client.stop_job(start.id)
+        with self._asking() as ask, contextlib.suppress(RefusedError):
+            ask("POST", f"/api/jobs/{start.id}/stop")
 
     def capacity(self) -> Capacity:
-        with self._client() as client:
-            nodes = self.head.nodes(client)
-            names = self._host_names(client, [node for node in nodes if node.state == "ALIVE"])
+        with self._asking() as ask:
+            ask("GET", "/api/version")  # says by itself if the head is away or refuses us
+            nodes = self.head.nodes()
+            names = self._host_names(ask, [node for node in nodes if node.state == "ALIVE"])
         alive = []
         for node in nodes:
             if node.state == "ALIVE":
@@ -255,7 +262,7 @@ class RayExecutor:
                 alive.append(Node(names[node.node_id], cpus, total.get("GPU", 0.0)))
         return Capacity(tuple(sorted(alive, key=lambda node: node.name)), self.drivers)
 
-    def _host_names(self, client: Any, nodes: Sequence[Any]) -> dict[str, str]:
+    def _host_names(self, ask: Ask, nodes: Sequence[Any]) -> dict[str, str]:
         """Returns node id -> its machine's name, unique: a machine's second node also gets the end of its id.
 
         Ray's state interface has addresses and no host names, so the dashboard is asked, once for each new node. If it
@@ -263,8 +270,8 @@ class RayExecutor:
         folders.
         """
         if any(node.node_id not in self._hosts for node in nodes):
-            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                summary = self.head.ask(client, "/nodes?view=summary")["data"]["summary"]
+            with contextlib.suppress(httpx.HTTPError, RefusedError, ValueError, KeyError, TypeError):
+                summary = ask("GET", "/nodes?view=summary").json()["data"]["summary"]
                 self._hosts = {str(node["raylet"]["nodeId"]): str(node["hostname"]) for node in summary}
                 self._folders = sorted({_folder_of(node["raylet"]) for node in summary} - {""})
         named = {node.node_id: self._hosts.get(node.node_id) or node.node_name or node.node_ip for node in nodes}
@@ -272,19 +279,20 @@ class RayExecutor:
         return {key: name if often[name] == 1 else f"{name} ({key[-6:]})" for key, name in named.items()}
 
     def incarnation(self) -> str:
-        with self._client() as client:
-            version = self.head.ask(client, "/api/version")  # no public method returns the session's name
+        with self._asking() as ask:
+            version = ask("GET", "/api/version").json()
         return str(version.get("session_name") or version.get("ray_version"))
 
     def logs(self, start: Start, offset: int, limit: int) -> bytes:
         attempt = attempt_of(self.home, start.job, start.number)
         if attempt.log.exists():
             return attempt.read_log(offset, limit)
-        with self._client() as client:
+        with self._asking() as ask:
             try:
-                text: str = client.get_job_logs(start.id)
-            except RuntimeError:
+                answer = ask("GET", f"/api/jobs/{start.id}/logs")
+            except RefusedError:
                 return b""
+        text = str(answer.json()["logs"]) if answer.is_success else ""
         return text.encode()[offset : offset + limit]
 
 
@@ -294,12 +302,9 @@ def _folder_of(raylet: Mapping[str, Any]) -> str:
     return str(raylet.get("tempDir") or (socket.parents[2] if socket.parent.name == "sockets" else ""))
 
 
-def _observed(client: Any, name: str) -> Observation:
-    try:
-        info = client.get_job_info(name)
-    except RuntimeError as problem:
-        if "404" in str(problem):
-            return Observation("absent")
-        raise
-    state = STATES[str(info.status.value)]
-    return Observation(state, info.driver_exit_code if state == "ended" else None, info.message or "")  # type: ignore[arg-type]  # one of the states
+def _observed(answer: httpx.Response) -> Observation:
+    if answer.status_code == 404:
+        return Observation("absent")
+    job = answer.json()
+    state = STATES[job["status"]]
+    return Observation(state, job.get("driver_exit_code") if state == "ended" else None, job.get("message") or "")

@@ -3,19 +3,20 @@
 import json
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_type_hints
 
+import httpx
 import pytest
 from sqlalchemy import insert
 from sqlalchemy.orm import Mapped
 
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.services.jobs import views
-from dragoman.services.jobs.executor import Head, RayExecutor
+from dragoman.services.jobs.executor import Head, RayExecutor, RefusedError
 from dragoman.services.jobs.ledger import database
 from dragoman.services.jobs.ledger.database import Database, Measurement
 from dragoman.services.jobs.ledger.ledger import Ledger
@@ -159,11 +160,16 @@ def test_gpus_that_a_cluster_has_not_are_refused_with_numbers_and_auto_does_with
     assert plan(intake, "shard", ["corpus=everyday"], GPUS)["gpus"] == 0.0
 
 
-def ray_executor(home: Path, monkeypatch: pytest.MonkeyPatch, **methods: Any) -> RayExecutor:
-    """The executor of a head whose client has these methods."""
-    head = Head("http://127.0.0.1:1", token_file=str(home / "token"))
-    executor = RayExecutor(head, home, 20, "python", {})
-    monkeypatch.setattr(executor, "_client", lambda: nullcontext(SimpleNamespace(**methods)))
+def ray_executor(
+    home: Path, monkeypatch: pytest.MonkeyPatch, answer: Callable[[str, Any], object] = lambda *_: {}
+) -> RayExecutor:
+    """The executor of a head that answers so to a path and what comes with it."""
+    executor = RayExecutor(Head("http://127.0.0.1:1", token_file=str(home / "token")), home, 20, "python", {})
+
+    def ask(_method: str, path: str, content: Any = None) -> httpx.Response:
+        return httpx.Response(200, json=answer(path, content))
+
+    monkeypatch.setattr(executor, "_asking", lambda: nullcontext(ask))
     return executor
 
 
@@ -174,7 +180,7 @@ def test_ray_is_asked_for_gpus_by_the_workers_and_for_a_slice_of_a_cpu_by_the_dr
     intake.take(GPUS)
     bring(intake.ledger, intake.ledger.job(job.id), State.STARTING, 2)
     asked: list[dict[str, Any]] = []
-    executor = ray_executor(tmp_path, monkeypatch, submit_job=lambda **more: asked.append(more))
+    executor = ray_executor(tmp_path, monkeypatch, lambda _, content: asked.append(content))
     executor.submit(describe_attempt(intake.ledger.job(job.id)))
     assert (asked[0]["entrypoint_num_cpus"], asked[0]["entrypoint_num_gpus"]) == (1 / 20, 0)
     assert re.search(r"cluster\.device=cuda .*cluster\.address=auto", asked[0]["entrypoint"])
@@ -198,16 +204,17 @@ def test_a_machine_bears_its_host_name(tmp_path: Path, monkeypatch: pytest.Monke
     nodes = [node(1, "head"), node(2, "worker"), node(3, "worker")]
     asked = list[str]()
 
-    def ask(_head: Head, _client: object, path: str) -> dict[str, Any]:
+    def answer(path: str, _: object) -> dict[str, Any]:
+        if "nodes" not in path:
+            return {}
         asked.append(path)
         if not told:
-            raise OSError("500")
+            raise RefusedError("500")
         found = [{"hostname": one.host, "raylet": {"nodeId": one.node_id}} for one in nodes]
         return {"data": {"summary": found}}
 
-    executor = ray_executor(tmp_path, monkeypatch)
+    executor = ray_executor(tmp_path, monkeypatch, answer)
     monkeypatch.setattr(Head, "nodes", lambda *_: nodes)
-    monkeypatch.setattr(Head, "ask", ask)
     names = [one.name for one in executor.capacity().nodes]
     assert names == (["head", "worker (000002)", "worker (000003)"] if told else ["10.0.0.1", "10.0.0.2", "10.0.0.3"])
     assert executor.capacity().nodes[0].cpus == 3.0  # one of the head is kept
@@ -229,7 +236,7 @@ def test_a_head_that_cannot_say_what_it_has_is_a_cluster_that_is_silent(
 
     (tmp_path / "token").write_text("secret")
     monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
-    executor = ray_executor(tmp_path, monkeypatch, get_address=lambda: "http://127.0.0.1:1")
+    executor = ray_executor(tmp_path, monkeypatch)
     monkeypatch.setattr(ray.util.state, "StateApiClient", State)
     with pytest.raises(ServiceError, match=r"127\.0\.0\.1:1 does not say what it has \(no API server\)"):
         executor.capacity()

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import psutil
 import pytest
 
@@ -22,6 +23,7 @@ from dragoman.model import landlock
 from dragoman.model.confinement import RAY_FOLDER
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.ports import free_ports
+from dragoman.services.jobs import executor as services_executor
 from dragoman.services.jobs.executor import Head, RayExecutor, Start
 from dragoman.services.jobs.scheduling.room import Node
 from tests.pipelines.processes import finish, start_verb, steps
@@ -34,10 +36,11 @@ def test_a_missing_address_or_token_is_named(tmp_path: Path, monkeypatch: pytest
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(UserError, match="there is no token"):
-        Head("http://127.0.0.1:8265").connect()
-    with pytest.raises(UserError, match=r"service\.token_file: .* is not a file"):
-        Head("http://127.0.0.1:8265", token_file=str(tmp_path / "none")).connect()
+    with pytest.raises(UserError, match="there is no token"), Head("http://127.0.0.1:8265").talking():
+        pass
+    unknown = Head("http://127.0.0.1:8265", token_file=str(tmp_path / "none"))
+    with pytest.raises(UserError, match=r"service\.token_file: .* is not a file"), unknown.talking():
+        pass
 
 
 @pytest.mark.parametrize("told", [{"tempDir": "/data/ray"}, {}])
@@ -52,47 +55,66 @@ def test_a_job_may_use_the_folder_where_the_cluster_says_that_its_sessions_lie(
     )
     submitted: list[dict[str, str]] = []
 
-    class Client:
-        def submit_job(self, runtime_env: Any, **_: Any) -> None:
-            submitted.append(runtime_env["env_vars"])
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "POST":
+            submitted.append(json.loads(request.content)["runtime_env"]["env_vars"])
+        return httpx.Response(200, json={"data": {"summary": [node]}})
 
-    monkeypatch.setattr(Head, "talking", lambda _: contextlib.nullcontext(Client()))
+    answer_by(monkeypatch, answer)
     monkeypatch.setattr(Head, "nodes", lambda *_: [alive])
-    monkeypatch.setattr(Head, "ask", lambda *_: {"data": {"summary": [node]}})
-    executor = RayExecutor(Head("http://127.0.0.1:1"), tmp_path, 20, "python", {})
+    executor = RayExecutor(Head("http://127.0.0.1:1", "disabled"), tmp_path, 20, "python", {})
     assert executor.capacity().nodes == (Node("a", 3.0, 0.0),)
     executor.submit(Start("j1", 1, "train", (), "anna", 0, 1, 1.0, 0.0, False))
     assert submitted[0][RAY_FOLDER] == "/data/ray"
 
 
-class GoneHead:
-    """A client whose head has gone, as Ray's own tells it."""
+def answer_by(monkeypatch: pytest.MonkeyPatch, answer: Callable[[httpx.Request], httpx.Response]) -> None:
+    """Lets `answer` be every head."""
 
-    def __init__(self, problem: Exception) -> None:
-        self.problem = problem
+    def client(**settings: Any) -> httpx.Client:
+        return httpx.Client(**settings, transport=httpx.MockTransport(answer))
 
-    def get_job_info(self, _job: str) -> Any:
-        raise self.problem
-
-    submit_job = get_job_info
+    monkeypatch.setattr(services_executor, "httpx", SimpleNamespace(**{**vars(httpx), "Client": client}))
 
 
 @pytest.mark.parametrize(
-    ("problem", "message"),
+    ("answer", "message"),
     [
-        (
-            RuntimeError("Request failed with status code 500: No available agent to submit job, please try again."),
-            "accepts no jobs: no agent of its nodes answers",
-        ),
-        (ConnectionRefusedError(111, "Connection refused"), "has gone or failed ([Errno 111] Connection refused)"),
+        ((500, "Traceback\nRuntimeError: No available agent to submit job"), "no agent of its nodes answers"),
+        ((401, "no token"), "service.auth=disabled: the cluster at http://127.0.0.1:9 refuses us (no token)"),
+        ((500, "Traceback\nValueError: it is\nodd"), "answers 500: Traceback ValueError: it is odd"),
     ],
 )
-def test_a_head_that_goes_or_takes_no_jobs_is_named(
-    problem: Exception, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_head_that_refuses_is_named(
+    answer: tuple[int, str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Head, "connect", lambda _: GoneHead(problem))
-    with pytest.raises(ServiceError, match=re.escape(message)):
-        executor(Head("http://127.0.0.1:9"), tmp_path).observe([START])
+    answer_by(monkeypatch, lambda _: httpx.Response(answer[0], text=answer[1]))
+    here = executor(Head("http://127.0.0.1:9", "disabled"), tmp_path)
+    for ask in (lambda: here.submit(START), lambda: here.observe([START]), here.capacity, here.incarnation):
+        with pytest.raises(ServiceError, match=re.escape(message)):
+            ask()
+
+
+def test_a_job_that_was_submitted_before_is_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = "ValueError: Job with submission_id check-a1 already exists. Please use a different submission_id.\n."
+    answer_by(monkeypatch, lambda _: httpx.Response(500, text=f"{'Traceback ' * 90}{before}"))
+    executor(Head("http://127.0.0.1:9", "disabled"), tmp_path).submit(START)
+    answer_by(monkeypatch, lambda _: httpx.Response(404, text="no such page"))
+    with pytest.raises(ServiceError, match="answers 404: no such page"):
+        executor(Head("http://127.0.0.1:9", "disabled"), tmp_path).submit(START)
+
+
+def test_a_head_that_stands_still_or_has_gone_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services_executor, "TIMEOUT", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # connects, and never answers
+        here = executor(Head(f"http://127.0.0.1:{silent.getsockname()[1]}", "disabled"), tmp_path)
+        for ask in (lambda: here.submit(START), lambda: here.observe([START]), here.capacity, here.incarnation):
+            with pytest.raises(ServiceError, match=r"has gone or failed \(timed out\)"):
+                ask()
+    with pytest.raises(ServiceError, match=r"has gone or failed \(.*Connection refused\)"):
+        here.observe([START])
 
 
 def executor(head: Head, home: Path) -> RayExecutor:
@@ -176,7 +198,7 @@ def test_a_job_runs_on_a_real_head_with_token_authentication(
     head: Head, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "RAY_API_SERVER_ADDRESS"):
-        monkeypatch.setenv(name, "")  # `connect` sets them for this process
+        monkeypatch.setenv(name, "")  # `nodes` sets them for this process
     monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
     here = executor(head, tmp_path)
     wait(lambda: here.capacity().nodes)  # the dashboard answers before the node has joined
