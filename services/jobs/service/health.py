@@ -19,6 +19,10 @@ HOUR = 3600.0
 LEAST_FREE, LEAST_SHARE = 2e9, 0.03  # bytes, part of the disk
 TIMEOUT = 2.0  # seconds for MLflow's answer
 NAMES = {"ray": "Ray", "mlflow": "MLflow", "endpoint": "the endpoint"}
+TROUBLE = {  # first word of a child's state; the rest may hold what nobody else is to read
+    "stopped": "stands still: its process is stopped, and goes on after kill -CONT",
+    "trouble": "has ended, and is started again; its log is in the home's folder service",
+}
 
 
 class Health:
@@ -44,15 +48,14 @@ class Health:
 
     def _look(self) -> dict[str, str]:
         states = self.children()
-        trouble = {
-            NAMES.get(name, name): "has ended, and is started again; its log is in the home's folder service"
-            for name, state in states.items()
-            if state.startswith("trouble")
-        }
+        words = {name: state.partition(":")[0] for name, state in states.items()}
+        trouble = {NAMES.get(name, name): TROUBLE[word] for name, word in words.items() if word in TROUBLE}
         if self.tracking and "mlflow" not in states and not _answers(self.tracking):
             trouble[NAMES["mlflow"]] = "does not answer"
-        if disk := _disk(self.loop.home):
-            trouble["the disk"] = disk
+        home = self.loop.home
+        for folder in (home, *(below for below in home.iterdir() if below.is_mount())):
+            if room := _room(folder):
+                trouble["the disk" if folder == home else f"the disk of {folder.name}"] = room
         ledger = self.loop.ledger
         failed = select(func.count()).where(
             Job.state.in_([State.FAILED, State.LOST]), Job.changed > ledger.now() - HOUR, Job.attempt > 0
@@ -69,9 +72,9 @@ def _answers(address: str) -> bool:
         return False
 
 
-def _disk(home: Path) -> str:
-    """Returns how little room the home's disk has; empty if it has enough."""
-    usage = shutil.disk_usage(home)
+def _room(folder: Path) -> str:
+    """Returns how little room the folder's disk has; empty if it has enough."""
+    usage = shutil.disk_usage(folder)
     if usage.free >= LEAST_FREE and usage.free >= LEAST_SHARE * usage.total:
         return ""
     return f"has {usage.free / 1e9:.1f} GB left of {usage.total / 1e9:,.0f}"

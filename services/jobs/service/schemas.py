@@ -136,7 +136,7 @@ class CurvesView(BaseModel):
 class StatusView(BaseModel):
     """The service's health. `trouble` says what is not well: part of the service -> what is wrong with it.
 
-    `children` are the processes beside the service: `starting`, `ready`, `resting` or `trouble`.
+    `children` are the processes beside the service: `starting`, `ready`, `resting`, `stopped` or `trouble`.
     """
 
     status: Literal["ok", "degraded"]

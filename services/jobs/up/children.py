@@ -97,7 +97,7 @@ class Children:
         self._watching.wake()
 
     def states(self, ports: Mapping[str, int]) -> dict[str, str]:
-        """Returns the state of each child of `ports`: starting, ready, resting, or trouble with its last line."""
+        """Returns each child of `ports` -> starting, ready, resting, stopped, or trouble and its last line."""
         return {child.name.lower(): _state(child, ports[child.name.lower()]) for child in self.running}
 
     def stop(self) -> None:
@@ -167,7 +167,7 @@ def _state(child: Child, port: int) -> str:
         return "resting"
     running = child.process is not None and child.process.poll() is None
     if running and _is_stopped(child):
-        return "trouble: its process is stopped"
+        return "stopped"
     if running and answers(port):
         return "ready"
     if running and not child.last:

@@ -204,7 +204,7 @@ def test_each_child_says_whether_it_starts_is_ready_or_has_trouble(tmp_path: Pat
         assert up.states({"one": port}) == {"one": "ready"}
         assert child.process is not None
         child.process.send_signal(signal.SIGSTOP)
-        wait_until(lambda: up.states({"one": port}) == {"one": "trouble: its process is stopped"})
+        wait_until(lambda: up.states({"one": port}) == {"one": "stopped"})
         child.process.send_signal(signal.SIGCONT)
     child.last = "no port is free"  # of the start before
     assert up.states({"one": port}) == {"one": "trouble: it ended: no port is free"}

@@ -19,8 +19,11 @@ Usage = namedtuple("Usage", "total used free")  # as shutil's
 
 def test_status_and_pages_say_the_same(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "FRESH", 0.0)
-    states = {"mlflow": "ready", "endpoint": "starting"}
+    states = {"mlflow": "ready", "endpoint": "stopped"}
     with client(loop, children=lambda: states) as http:
+        well = http.get("/status").json()
+        assert well["trouble"] == {"the endpoint": "stands still: its process is stopped, and goes on after kill -CONT"}
+        states["endpoint"] = "starting"
         well = http.get("/status").json()
         assert (well["status"], well["trouble"]) == ("ok", {}) and 'class="strip"' not in http.get("/").text
         states["mlflow"] = "trouble: anna's secret"
@@ -45,6 +48,16 @@ def test_status_and_pages_say_the_same(loop: Loop, monkeypatch: pytest.MonkeyPat
         now = loop.ledger.now() + 3601
         monkeypatch.setattr(loop.ledger, "now", lambda: now)
         assert list(http.get("/status").json()["trouble"]) == ["the disk"]
+
+
+def test_a_disk_below_the_home_is_named(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = loop.home / "runs"
+    runs.mkdir()
+    full = {runs: Usage(10**12, 10**12, 0)}
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: full.get(folder, Usage(10**12, 0, 10**12)))
+    assert Health(loop, "", dict).trouble() == {}
+    monkeypatch.setattr(type(runs), "is_mount", lambda folder: folder == runs)
+    assert Health(loop, "", dict).trouble() == {"the disk of runs": "has 0.0 GB left of 1,000"}
 
 
 def test_a_tracking_server_elsewhere_is_asked(loop: Loop) -> None:
