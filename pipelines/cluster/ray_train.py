@@ -15,7 +15,7 @@ import torch
 
 from dragoman.model.confinement import confine_worker
 from dragoman.model.device import KERNELS, pick_device, use_cores
-from dragoman.model.errors import ServiceError, UserError, is_infrastructure
+from dragoman.model.errors import ServiceError, UserError, is_infrastructure, reason
 from dragoman.pipelines.cluster import actors
 from dragoman.pipelines.cluster.map import connect_ray
 from dragoman.pipelines.cluster.ranks import Ranks
@@ -108,7 +108,9 @@ def run_groups(group: Callable[[int], bool], max_failures: int) -> None:
                 outside = any(isinstance(cause, Exception) and is_infrastructure(cause) for cause in problem.causes)
                 failed = ServiceError if outside else RuntimeError
                 raise failed(f"training failed on the workers: {problem}") from problem
-            logger.info(f"the workers have failed and are started again ({failures} of {max_failures} times)")
+            raised = next((cause for cause in problem.causes if isinstance(cause, Exception)), problem)
+            times = f"{failures} of {max_failures} times"
+            logger.warning(f"the workers have failed and are started again ({times}): {reason(raised)}")
 
 
 def _find_room(sizes: tuple[int, ...], per_worker: dict[str, float], within: float) -> int:

@@ -140,10 +140,16 @@ def groups(*came: object) -> list[int]:
     return run
 
 
-def test_a_group_that_fails_or_pauses_is_followed_by_another() -> None:
-    lost = GroupFailedError("a node is lost", [RuntimeError()])
+def test_a_group_that_fails_or_pauses_is_followed_by_another(caplog: pytest.LogCaptureFixture) -> None:
+    lost = GroupFailedError("a node is lost\nTraceback", [])
+    full = GroupFailedError("worker 0 failed\nTraceback", [None, OSError(28, "No space left on device", "/runs/a")])
     assert groups(False) == [0]
-    assert groups(True, True, True, lost, True, lost, False) == [0, 1, 2, 3, 4, 5, 6], "a pause is no failure"
+    assert groups(True, True, True, lost, True, full, False) == [0, 1, 2, 3, 4, 5, 6], "a pause is no failure"
+    said = "the workers have failed and are started again"
+    assert caplog.messages == [
+        f"{said} (1 of 2 times): a node is lost",
+        f"{said} (2 of 2 times): [Errno 28] No space left on device: '/runs/a'",
+    ]
     with pytest.raises(RuntimeError, match="a node is lost"):
         groups(lost, True, lost, lost, False)
     with pytest.raises(UserError, match=r"^damaged$"):
