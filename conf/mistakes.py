@@ -29,6 +29,8 @@ SIDES = TARGETS | {"src", "source", "from", "l1"}
 CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")  # of a language, by its form
 OPTIONS = ("cfg job", "resolve", "config FILE", "help", "help-all", "json")
 LETTERS = {"-i": "input", "-o": "output", "-p": "port"}
+LONGEST_NAME = 255  # bytes of a file's name; a longer one is an error of the system
+OPENING = {"[": "]", "{": "}", "(": ")"}
 SHORTEST = 4  # letters of a name that a similar one is sought for
 NOTES = {  # ours has another unit, or another meaning than its name lets expect
     "train.max_steps": "in steps",
@@ -74,6 +76,7 @@ def suggest(key: str, value: str, keys: Iterable[str], choices: Iterable[str] = 
 
 
 def _written(setting: str, value: str, name: str) -> str:
+    """Returns `setting` with the value that was given to `name`; VALUE and a note if its unit is another."""
     if "=" in setting:
         return setting
     other_unit = setting in NOTES and (not setting.endswith(f".{name}") or name == "to")
@@ -81,11 +84,7 @@ def _written(setting: str, value: str, name: str) -> str:
     return shlex.quote(f"{setting}={'VALUE' if (note and name != 'to') or not value else value}") + note
 
 
-LONGEST_NAME = 255  # bytes of a file's name; a longer one is an error of the system
-OPENING = {"[": "]", "{": "}", "(": ")"}
-
-
-def _suggest(key: str, value: str, file: str) -> str | None:
+def _suggest_in(key: str, value: str, file: str) -> str | None:
     """Returns what to write instead of an unknown key of a root: a key of the verb's own section goes before others."""
     name = key.lstrip("-+~")
     own = [section for section in content(file) if section != "defaults"]
@@ -144,7 +143,7 @@ def unknown_key(key: str, keys: Iterable[str], words: Sequence[str] = (), file: 
     near = no_such_key(section, last, keys)
     if section and "Did you mean" in str(near) and last not in other_names():
         return near
-    meant = _suggest(full, values.get(full, ""), file)
+    meant = _suggest_in(full, values.get(full, ""), file)
     if meant is not None and not meant.startswith(f"{full}="):
         return UserError(f"{full}: no such key; write {meant}")
     return near
@@ -154,7 +153,7 @@ def misspelt_option(file: str, option: str, value: str) -> str:
     """Returns the message about an unknown option; one of a letter may stand for a key of the verb's own section."""
     name = option.lstrip("-")
     near = next((known for known in OPTIONS if get_close_matches(name, [known.partition(" ")[0]], cutoff=0.85)), None)
-    meant = f"--{near}" if near else _suggest(LETTERS.get(option, option), value, file)
+    meant = f"--{near}" if near else _suggest_in(LETTERS.get(option, option), value, file)
     return f"{option}: no such option; " + (f"write {meant}" if meant else "settings are key=value")
 
 
@@ -192,7 +191,7 @@ def _misspelt(word: str, file: str) -> str | None:
         if name in sections(file):
             return f"{word}: settings are written KEY=VALUE; a key of the section {name} is {name}.KEY=VALUE"
         is_key = name in written_defaults(file)
-        meant = f"{name}={value_given or 'VALUE'}" if is_key else _suggest(name, value_given, file)
+        meant = f"{name}={value_given or 'VALUE'}" if is_key else _suggest_in(name, value_given, file)
         return f"{word}: settings are written KEY=VALUE" + (f"; write {meant}" if meant else "")
     if not bare:
         return f"{word}: no key stands before the equals sign; settings are written KEY=VALUE"

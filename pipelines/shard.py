@@ -55,6 +55,10 @@ from dragoman.pipelines.tracking.lineage import record_sharding
 logger = logging.getLogger(__name__)
 REWRITTEN = ("labelled", "webdataset")  # formats whose files are rewritten as lines
 MAKERS = {"text": make_monolingual, "labelled": make_labelled}  # other formats are of two languages
+FOUND = {  # unfinished shards in the directory -> what is logged
+    "continued": "going on with the unfinished shards in {directory}",
+    "replaced": "starting anew: the unfinished shards in {directory} were of another corpus or configuration",
+}
 
 
 @dataclass
@@ -98,7 +102,7 @@ def _make(sharding: Sharding) -> None:
     directory, form = sharding.directory, sharding.corpus.format
     state = open_scratch(directory, sharding.config_hash)
     if state != "new":
-        logger.info(_STATES[state].format(directory=directory))
+        logger.info(FOUND[state].format(directory=directory))
     if sharding.given and form != "labelled":
         sharding.given.store(directory, sharding.scratch)
     with contextlib.nullcontext() if state == "continued" else _traceless(directory):
@@ -203,12 +207,6 @@ def _traceless_samples(folder: Path) -> Iterator[None]:
         if new:
             shutil.rmtree(folder, ignore_errors=True)
         raise
-
-
-_STATES = {
-    "continued": "going on with the unfinished shards in {directory}",
-    "replaced": "starting anew: the unfinished shards in {directory} were of another corpus or configuration",
-}
 
 
 def _is_finished(sharding: Sharding, shards: str) -> bool:

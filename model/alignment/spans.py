@@ -127,7 +127,11 @@ def _caseless(text: str) -> str:
 def _share(
     spans: list[Span | None], written: Sequence[str | None], waiting: Sequence[int], text: str, region: Span
 ) -> None:
-    """Gives the tokens `waiting` their spans in the region; `token_spans` places tokens of blanks."""
+    """Gives the tokens `waiting`, which were not found, their spans in the region of `text` where they must be.
+
+    In this order: the stretch of text between blanks that each group of tokens is; a word for each token; the whole
+    region for all. `token_spans` places tokens of blanks.
+    """
     groups: list[list[int]] = []  # tokens that were not found, split at blanks
     apart = True
     for number in waiting:

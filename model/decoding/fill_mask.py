@@ -50,13 +50,10 @@ def fill_masks(
     filled: list[Filled | None] = [None] * len(rows)
     for first in range(0, len(order), ROWS):
         numbers = order[first : first + ROWS]
-        for number, predictions in zip(
-            numbers, _predictions(network, tokenizer, [rows[i] for i in numbers], best), strict=True
-        ):
-            filled[number] = Filled(
-                _fill_row(tokenizer, rows[number], predictions),
-                [[g for _, g in prediction] for prediction in predictions],
-            )
+        batch = _predictions(network, tokenizer, [rows[number] for number in numbers], best)
+        for number, of_masks in zip(numbers, batch, strict=True):
+            text = _fill_row(tokenizer, rows[number], of_masks)
+            filled[number] = Filled(text, [[candidate for _, candidate in of_mask] for of_mask in of_masks])
     return [row for row in filled if row is not None]
 
 

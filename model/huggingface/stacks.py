@@ -24,7 +24,7 @@ def read_stack(folder: Folder, _options: ImportOptions) -> Imported:
     # a stack that was saved alone has names without the base
     tensors = Tensors({name.removeprefix(row.base): tensor for name, tensor in weights.left.items()}, weights.where)
     config = shape(folder, row, tensors)
-    config.max_positions -= row.first_position
+    config.max_positions -= row.first_position  # RoBERTa's table has rows before that of the first token
     size = folder.setting("vocab_size", int, row.read["vocab_size"])
     table = tensors.take(f"{row.names['embedding'][0]}.weight", size, config.width)
     tokenizer, order, special = read_tokenizer(folder, size)

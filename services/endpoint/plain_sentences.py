@@ -1,8 +1,8 @@
-"""The plain way of a plain sentence: one pattern decides, and what it finds plain is given to the model as it is.
+"""The short way of a plain sentence, which goes to the model as it is; one pattern decides what is plain.
 
-Most texts are one sentence of words, blanks and commas: nothing in it must not change, and nothing is to be split,
-masked, placed or reported. All that `texts.prepare` does would leave it as it is. The translation of such a sentence
-takes the plain way back as well, unless something is wrong with it.
+Most texts are one sentence of words, blanks and commas: nothing in it has to be kept from the model, split or put back,
+so all the work of `texts.prepare` would leave it unchanged. Its translation skips the way back as well, unless
+something is wrong with it.
 """
 
 import re

@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import polib
 
@@ -12,8 +13,16 @@ from dragoman.model.inputs.catalogue import Content
 from dragoman.services.texts.documents.document import Document, DocumentError, Passage, read_text
 from dragoman.services.texts.protected import has_letter
 
-SOME_NUMBERS = 1000  # that tell which form is of which
-_CODE = re.compile(r"%(?:\(\w+\)|\d+\$)?[#0+ -]*\d*(?:\.\d+)?[hlLqjzt]*[a-zA-Z]|\{\w*\}")
+SOME_NUMBERS = 1000  # by which a rule of plural forms is tried
+_CODE = re.compile(r"%(?:\(\w+\)|\d+\$)?[#0+ -]*\d*(?:\.\d+)?[hlLqjzt]*[a-zA-Z]|\{\w*\}")  # %s, %(name)d, {name}
+
+
+class _Form(NamedTuple):
+    """A plural form of the target language."""
+
+    number: int
+    has_one: bool  # it is that of the number 1, and perhaps of others: 1, 21, 31 in Russian
+    only_one: bool  # it is that of the number 1 alone
 
 
 def read_po(content: bytes) -> Document:
@@ -23,6 +32,7 @@ def read_po(content: bytes) -> Document:
         mark, text = "", content.decode(charset[1].decode()) if charset else ""
     except (LookupError, UnicodeDecodeError):  # the CHARSET of a template
         text = ""
+    # one that names no other charset is UTF-8, or refused with the byte that is not
     if not text or (charset and charset[1].upper() == b"UTF-8") or content.isascii():
         mark, text = read_text(content)
     if not text.strip():
@@ -44,15 +54,16 @@ def _write(
     catalogue: polib.POFile, entries: Sequence[polib.POEntry], mark: str, texts: Sequence[str], language: str
 ) -> bytes:
     texts_left = iter(texts)
-    singular = _singular_forms(catalogue.metadata.get("Plural-Forms", ""))
+    forms = _plural_forms(catalogue.metadata.get("Plural-Forms", ""))
     for entry in entries:
         first = _as_source(entry.msgid, next(texts_left))
         if entry.msgid_plural:
             more = _as_source(entry.msgid_plural, next(texts_left))
             codes = [sorted(_CODE.findall(text)) for text in (entry.msgid, entry.msgid_plural)]
+            # "One file" may stand for 1 alone; "%d file" also for 21, where a language has the same form for it
+            counts = codes[0] == codes[1] and len(forms) > 1
             entry.msgstr_plural = {
-                form: first if only or (at_one and codes[0] == codes[1] and len(singular) > 1) else more
-                for form, at_one, only in singular
+                form.number: first if form.only_one or (form.has_one and counts) else more for form in forms
             }
         else:
             entry.msgstr = first
@@ -64,11 +75,11 @@ def _write(
     return (mark + str(catalogue) + "\n").encode()
 
 
-def _singular_forms(header: str) -> list[tuple[int, bool, bool]]:
-    """Returns a language's forms: its number, whether it is that of 1, whether it is that of 1 alone."""
+def _plural_forms(header: str) -> list[_Form]:
+    """Returns the forms that a catalogue's Plural-Forms declares; without it, those of English."""
     match = re.fullmatch(r"\s*nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=\s*([^;]{1,500});?\s*", header)
     if match is None:
-        return [(0, True, True), (1, False, False)]
+        return [_Form(0, True, True), _Form(1, False, False)]
     count = int(match[1])
     probe = polib.POFile()
     probe.metadata = {"Content-Type": "text/plain; charset=UTF-8", "Plural-Forms": header}
@@ -76,11 +87,11 @@ def _singular_forms(header: str) -> list[tuple[int, bool, bool]]:
     probe.append(polib.POEntry(msgid="one", msgid_plural="many", msgstr_plural=numbers))
     try:
         rule = gettext.GNUTranslations(io.BytesIO(probe.to_binary()))
-        forms = [rule.ngettext("one", "many", number) for number in range(SOME_NUMBERS)]
+        chosen = [rule.ngettext("one", "many", number) for number in range(SOME_NUMBERS)]
     except (ValueError, ArithmeticError, RecursionError) as problem:
         raise DocumentError(f"gettext: Plural-Forms: {header!r} cannot be read ({problem})") from None
-    first = forms[1]
-    return [(form, text == first, text == first and forms.count(text) == 1) for form, text in numbers.items()]
+    of_one = chosen[1]
+    return [_Form(form, text == of_one, text == of_one and chosen.count(text) == 1) for form, text in numbers.items()]
 
 
 def _as_source(source: str, text: str) -> str:
