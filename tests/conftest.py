@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import gc
 import io
 import json
 import logging
@@ -50,6 +51,12 @@ NAUGHTY = [
     *("<s>", "</s>", "<pad>", "<unk>", "▁", "⁇", "\ufffd", "\ufffe", "\U0010ffff"),
     *("العربية", "עברית", "日本語", "ไทย", "हिन्दी", "Ελλάδα", "русский", *string.punctuation, *"aZ09 "),
 ]
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays: the collector of cycles need not go through it again for every 700 new objects."""
+    gc.freeze()
+    gc.set_threshold(10_000)
 
 
 @pytest.fixture(autouse=True)

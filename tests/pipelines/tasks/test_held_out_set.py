@@ -14,8 +14,9 @@ from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.settings import EvaluateConfig
 from dragoman.pipelines.tasks.held_out_set import describe_set, held_split
 from dragoman.pipelines.tasks.training_texts import overlap
+from dragoman.pipelines.tracking import server
 from dragoman.pipelines.tracking.run import TrackedRun
-from dragoman.pipelines.tracking.server import TrackingConfig, make_database
+from dragoman.pipelines.tracking.server import TrackingConfig
 from tests.held_out import keep_texts
 
 SOURCES = [f"The dog sees cat number {letter}." for letter in "abcdefghij"]
@@ -24,7 +25,7 @@ TARGETS = [f"Der Hund sieht Katze Nummer {letter}." for letter in "abcdefghij"]
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    make_database(tmp_path / "mlflow.db")
+    server.make_database(tmp_path / "mlflow.db")  # a copy, see conftest.py
     shards = keep_texts(tmp_path / "shards", {split: {"en": SOURCES, "de": TARGETS} for split in ("valid", "test")})
     return Config(
         paths=PathsConfig(root=str(tmp_path), runs=str(tmp_path / "runs"), shards=str(shards)),
