@@ -19,7 +19,7 @@ from dragoman.services.jobs.states import ENDED
 
 PAUSE = 0.3  # seconds between two checks
 BEAT = 15.0  # seconds of silence before a comment shows that the connection is alive
-LOOK = 5.0  # seconds after which a stream asks whether its reader's token has expired
+CHECK_EVERY = 5.0  # seconds after which a stream asks whether its reader's token has expired
 BLOCK = 65_536  # bytes of a log in one event
 Cut = Callable[[bytes, int, bool], tuple[str, int]]  # block, its start, True if it is the last: text, its end
 
@@ -44,7 +44,7 @@ async def while_admitted(source: AsyncGenerator[str], access: Access, person: Pe
     async with contextlib.aclosing(source):
         async for text in source:
             newest = access.ledger.newest
-            if newest != seen or time.monotonic() - looked >= LOOK:
+            if newest != seen or time.monotonic() - looked >= CHECK_EVERY:
                 seen, looked = newest, time.monotonic()
                 if not await asyncio.to_thread(access.admits, person):
                     return
