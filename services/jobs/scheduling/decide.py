@@ -220,6 +220,5 @@ def _short(kind: Kind, needs: Needs, room: FreeResources) -> Wait:
 
 def _size(needs: Needs, workers: int) -> str:
     cpus, gpus = needs.total(workers)
-    return (
-        ", ".join(f"{amount:g} {name}s" for name, amount in (("CPU", cpus), ("GPU", gpus)) if amount) or "what it needs"
-    )
+    amounts = [f"{amount:g} {name}{'s' * (amount != 1)}" for name, amount in (("CPU", cpus), ("GPU", gpus)) if amount]
+    return ", ".join(amounts) or "what it needs"
