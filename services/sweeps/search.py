@@ -147,21 +147,21 @@ class Search:
             raise UserError(f"{len(failed)} trials failed and none has a value; the last: {_reason(failed[-1])}")
 
 
-def release(search: Search, best: FrozenTrial, patience: float = 3600.0) -> str:
+def release(search: Search, best: FrozenTrial, timeout: float = 3600.0) -> str:
     """Evaluates the best trial on the test set, registers it, and promotes it if it passes the gate; returns the
     result.
     """
     job = search.client.submit("train", [*search.release_words(best), "registry.register=true"])
-    _wait(search.client, job["id"], patience)
+    _wait(search.client, job["id"], timeout)
     version = search.client.call("curves", id=job["id"])["released"]
     model, number = str(version.get("model")), str(version.get("version"))
     gate = search.client.submit("promote", [*search.space.fixed, f"promote.version={number}"], after=[job["id"]])
-    _wait(search.client, gate["id"], patience)
+    _wait(search.client, gate["id"], timeout)
     return f"{model} version {number}"
 
 
-def _wait(client: JobClient, name: str, patience: float) -> None:
-    deadline = time.monotonic() + patience
+def _wait(client: JobClient, name: str, timeout: float) -> None:
+    deadline = time.monotonic() + timeout
     while (job := client.job(name))["state"] not in ENDED:
         if time.monotonic() > deadline:
             raise ServiceError(f"job {name} has not ended; follow it with: dragoman job {name}")

@@ -98,7 +98,7 @@ def sweep(root: SweepRoot, space: Space) -> int:
             if run is not None:
                 write_tracked(folder, {"run_id": run})
             else:
-                logger.info("its trials: %s/?q=name:%s-*", client.address, root.name)
+                logger.info("its trials: %s/?q=name%%3D%s-*", client.address, root.name)
             common = [f"tracking.parent={run}"] if run else []
             search = Search(client, study, space, root.sweep, most=most, common=common)
             search.run()
