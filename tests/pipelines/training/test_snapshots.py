@@ -191,6 +191,7 @@ def test_a_remote_that_stays_away_is_said_at_the_end_and_the_same_machine_goes_o
 ) -> None:
     first = Machine(tmp_path, "first", request.node.name)
     second = Machine(tmp_path, "second", request.node.name)
+    monkeypatch.setattr(publishing, "PATIENCE", 0.3)
     with pytest.raises(ServiceError, match="same command"), publishing.publisher(first.run, ALONE) as publish:
         monkeypatch.setattr(retry, "DEADLINE", 0.3)
         s3.fault("away", times=1e9)
