@@ -55,12 +55,17 @@ def sharded(tmp_path: Path, *words: str, number: int = 400) -> list[str]:
     return given
 
 
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The settings of a corpus of 400 pairs, in shards, for tests that start no run on it."""
+    return sharded(tmp_path_factory.mktemp("home"))
+
+
 def training(words: Sequence[str]) -> dict[str, Any]:
     return compose.values(words, settle=partial(settle, "train"))
 
 
-def test_a_training_takes_what_fits_its_pairs_unless_somebody_chose(tmp_path: Path) -> None:
-    words = sharded(tmp_path)
+def test_a_training_takes_what_fits_its_pairs_unless_somebody_chose(words: list[str]) -> None:
     manifest = read_manifest(Path(training(words)["paths"]["shards"]))
     fit = fitting(manifest.splits["train"].records)
     warmup = "train.optimizer.warmup_steps"
@@ -95,9 +100,8 @@ def test_a_training_takes_what_fits_its_pairs_unless_somebody_chose(tmp_path: Pa
     ],
 )
 def test_a_value_of_a_wrong_type_is_named_although_it_is_read_first(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str, answer: str
+    words: list[str], capsys: pytest.CaptureFixture[str], word: str, answer: str
 ) -> None:
-    words = sharded(tmp_path)
     assert main(["train", *words, word]) == 2
     assert answer in capsys.readouterr().err
 

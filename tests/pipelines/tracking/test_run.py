@@ -254,7 +254,7 @@ def test_a_killed_process_is_resumed_into_the_same_run(tracking: TrackingConfig,
     child.start()
     spool = Spool(directory)
     try:
-        until = time.monotonic() + 30
+        until = time.monotonic() + 120
         while spool.mark().offset < 5_000 and time.monotonic() < until:
             time.sleep(0.02)
     finally:
