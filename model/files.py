@@ -172,6 +172,12 @@ def synchronise(path: Path) -> None:
         os.close(descriptor)
 
 
+def file_identity(path: Path) -> list[int]:
+    """Returns size, time of the last change in nanoseconds, and inode."""
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ino]
+
+
 def file_sha256(path: Path) -> str:
     """Returns the sha256 (hex) of a file on disk."""
     with path.open("rb") as file:

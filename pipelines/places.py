@@ -18,8 +18,8 @@ from dragoman.model.errors import UserError
 from dragoman.model.schema import build
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.pipelines.corpus.read.built_in import BUILT_IN
+from dragoman.pipelines.corpus.read.file_names import SPLITS, fill_pattern
 from dragoman.pipelines.corpus.read.parts import parts_of
-from dragoman.pipelines.corpus.read.sources import SPLITS, fill_pattern
 from dragoman.pipelines.corpus.settings import CorpusConfig
 from dragoman.pipelines.evaluation.comparison_settings import model_file
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dragoman.model.bundles.directory import CONFIG
 from dragoman.model.errors import UserError
-from dragoman.model.storage.mirror import bring, bring_checked, remote_of
+from dragoman.model.storage.mirror import remote_of
 from dragoman.model.storage.places import local_folder
 
 
@@ -16,6 +16,8 @@ def bring_bundle(directory: Path) -> None:
     """
     if remote_of(directory) is None:
         return
+    from dragoman.model.storage.transfers import bring, bring_checked  # with the libraries of addresses
+
     bring(directory / CONFIG, keep=True)
     try:
         files = json.loads((directory / CONFIG).read_bytes())["files"]

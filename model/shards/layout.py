@@ -7,10 +7,12 @@ owner, version 1.0 npy headers of 128 bytes - so equal records give equal bytes 
 
 import tarfile
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dragoman.model.errors import UserError
 from dragoman.model.text.tokenizer import canonical_json
 
 FORMAT_VERSION = 2  # of a manifest
@@ -76,3 +78,11 @@ def npy_header(dtype: np.dtype[Any], count: int) -> bytes:
 def chunk_record(first_id: int, records: int, part: str = "") -> bytes:
     """Returns the `.json` member; `part`: the corpus of a mix that the records come from."""
     return canonical_json({"first_id": first_id, "n": records, **({"part": part} if part else {})})
+
+
+def checked_name(directory: Path, name: str) -> Path:
+    """Returns the path of that name in the directory; raises UserError if it leads outside."""
+    path = directory / name
+    if path.parent != directory or name in ("", ".", ".."):
+        raise UserError(f"{path}: the manifest names a file outside of its directory")
+    return path

@@ -12,7 +12,7 @@ from dragoman.model.files import atomic_write
 from dragoman.model.ranges import Count
 from dragoman.model.schema import build
 from dragoman.model.shards.layout import FORMAT_VERSION
-from dragoman.model.shards.remote import bring_directory
+from dragoman.model.storage.mirror import remote_of
 
 MANIFEST = "manifest.json"
 LABELS = "labels"  # the name of the second side of labelled texts
@@ -156,7 +156,7 @@ def write_manifest(directory: Path, manifest: Manifest) -> Path:
 def read_manifest(directory: Path) -> Manifest:
     """Reads the manifest of a shard directory."""
     path = directory / MANIFEST
-    bring_directory(directory, MANIFEST)
+    _bring(directory)
     try:
         values = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -176,14 +176,22 @@ def read_manifest(directory: Path) -> Manifest:
 
 def has_manifest(directory: Path) -> bool:
     """Returns True if sharding into the directory has finished."""
-    bring_directory(directory, MANIFEST)
+    _bring(directory)
     return (directory / MANIFEST).is_file()
 
 
 def manifest_hash(directory: Path) -> str:
     """Returns the sha256 (hex) of `manifest.json`: the identity of a data set in runs, bundles and answers."""
-    bring_directory(directory, MANIFEST)
+    _bring(directory)
     try:
         return hashlib.sha256((directory / MANIFEST).read_bytes()).hexdigest()
     except FileNotFoundError:
         raise UserError(f"{directory / MANIFEST}: no shards here; `dragoman shard` makes them") from None
+
+
+def _bring(directory: Path) -> None:
+    """Fetches the manifest and the small files of a directory that stands for an address."""
+    if remote_of(directory) is not None:
+        from dragoman.model.shards.remote import bring_directory  # with the libraries of addresses
+
+        bring_directory(directory, MANIFEST)

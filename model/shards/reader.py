@@ -19,6 +19,7 @@ from dragoman.model.shards.layout import (
     BLOCK,
     NPY_HEADER,
     OFFSET_DTYPE,
+    checked_name,
     chunk_key,
     chunk_record,
     npy_header,
@@ -27,7 +28,6 @@ from dragoman.model.shards.layout import (
     tar_header,
 )
 from dragoman.model.shards.manifest import Manifest, ShardEntry, read_manifest
-from dragoman.model.shards.remote import checked_name
 from dragoman.model.storage.mirror import remote_of
 from dragoman.model.text.tokenizer import EOS
 
@@ -180,6 +180,15 @@ class ShardReader:
         while len(self._maps) > MAPPED:
             del self._maps[next(iter(self._maps))]  # a chunk in use keeps its own
         return mapped
+
+
+def open_reader(directory: Path, split: str, reader: str) -> ShardReader:
+    """Opens the split by `loader.reader`: mmap or stream. Both give the same chunks."""
+    if reader == "stream":
+        from dragoman.model.shards.stream import StreamReader  # with the libraries of addresses
+
+        return StreamReader(directory, split)
+    return ShardReader(directory, split)
 
 
 class _Cursor:

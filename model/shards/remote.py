@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.model.errors import UserError
-from dragoman.model.files import atomic_write
+from dragoman.model.files import atomic_write, file_identity
 from dragoman.model.plural import plural
-from dragoman.model.storage import mirror, remote
-from dragoman.model.storage.cache import identity
+from dragoman.model.shards.layout import checked_name
+from dragoman.model.storage import remote, transfers
+from dragoman.model.storage.mirror import remote_of
 from dragoman.model.storage.retry import ExistsError
 
 AT_ONCE = 4  # parallel uploads
@@ -25,9 +26,9 @@ logger = logging.getLogger(__name__)
 @lru_cache(maxsize=64)
 def bring_directory(directory: Path, manifest: str) -> None:
     """Fetches `manifest` and the small files of a remote directory, once per process: tokenizers, held-out texts."""
-    if mirror.remote_of(directory) is None:
+    if remote_of(directory) is None:
         return
-    mirror.bring(directory / manifest)
+    transfers.bring(directory / manifest)
     try:
         values = json.loads((directory / manifest).read_bytes())
         small = [*values["tokenizer"]["files"]]
@@ -37,15 +38,7 @@ def bring_directory(directory: Path, manifest: str) -> None:
     except (FileNotFoundError, ValueError, KeyError, TypeError):  # none, or not ours: its reader reports it
         return
     for name, sha256 in files.items():
-        mirror.bring_checked(checked_name(directory, name), None, sha256)
-
-
-def checked_name(directory: Path, name: str) -> Path:
-    """Returns the path of that name in the directory; raises UserError if it leads outside."""
-    path = directory / name
-    if path.parent != directory or name in ("", ".", ".."):
-        raise UserError(f"{path}: the manifest names a file outside of its directory")
-    return path
+        transfers.bring_checked(checked_name(directory, name), None, sha256)
 
 
 def publish(directory: Path, manifest: str, shards: Mapping[str, tuple[int, str]], scratch: Path) -> None:
@@ -56,17 +49,17 @@ def publish(directory: Path, manifest: str, shards: Mapping[str, tuple[int, str]
 
     Raises RefusedError, AwayError: running the command again sends the rest.
     """
-    elsewhere = mirror.remote_of(directory)
+    elsewhere = remote_of(directory)
     if elsewhere is None:
         return
     note = scratch / SENT
     sent: dict[str, Any] = json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
-    waiting = [path for path in _files_of(directory, manifest) if sent.get(path.name) != identity(path)]
+    waiting = [path for path in _files_of(directory, manifest) if sent.get(path.name) != file_identity(path)]
     size = sum(path.stat().st_size for path in waiting)
     logger.info(f"publishing {plural(len(waiting), 'file')} ({size / 1e6:,.1f} MB) at {elsewhere.address}")
 
     def send(path: Path) -> tuple[str, list[int]]:
-        facts = identity(path)
+        facts = file_identity(path)
         remote.upload(path, elsewhere.at(path.name))
         return path.name, facts
 

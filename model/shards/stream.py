@@ -4,10 +4,9 @@ from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from dragoman.model.shards.layout import END
+from dragoman.model.shards.layout import END, checked_name
 from dragoman.model.shards.manifest import ShardEntry
 from dragoman.model.shards.reader import Chunk, ShardReader
-from dragoman.model.shards.remote import checked_name
 from dragoman.model.storage.remote import read_range
 
 RANGES = 8  # chunks read ahead in parallel
@@ -60,8 +59,3 @@ class StreamReader(ShardReader):
         with (self.directory / entry.name).open("rb") as file:
             file.seek(where.start)
             return file.read(len(where))
-
-
-def open_reader(directory: Path, split: str, reader: str) -> ShardReader:
-    """Opens the split by `loader.reader`: mmap or stream. Both give the same chunks."""
-    return StreamReader(directory, split) if reader == "stream" else ShardReader(directory, split)

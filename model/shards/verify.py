@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.model.errors import UserError
-from dragoman.model.files import atomic_write, file_sha256
+from dragoman.model.files import atomic_write, file_identity, file_sha256
 from dragoman.model.plural import plural
+from dragoman.model.shards.layout import checked_name
 from dragoman.model.shards.manifest import Manifest, read_manifest
-from dragoman.model.shards.remote import checked_name
-from dragoman.model.storage.cache import identity
 from dragoman.model.storage.mirror import remote_of
 
 AT_ONCE = 4  # files hashed in parallel
@@ -56,7 +55,7 @@ def verify_once(directory: Path, memory: Path) -> int:
     note = _note_of(directory, memory)
     files = listed_files(read_manifest(directory))
     paths = _paths(directory, files)
-    facts = {name: [files[name], *identity(path)] for name, path in paths.items()}  # before the files are read
+    facts = {name: [files[name], *file_identity(path)] for name, path in paths.items()}  # before the files are read
     noted = _read_note(note)
     new = {name: path for name, path in paths.items() if noted.get(name) != facts[name]}
     if new:

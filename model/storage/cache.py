@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.model.files import atomic_write, exclusive, file_sha256
+from dragoman.model.files import atomic_write, exclusive, file_identity, file_sha256
 from dragoman.model.storage.remote import download
 
 
@@ -59,7 +59,7 @@ class Cache:
 def _is_sound(path: Path, size: int, sha256: str) -> bool:
     """Returns True if the object is here and unchanged since it was checked, or passes a new check."""
     try:
-        facts = identity(path)
+        facts = file_identity(path)
         if facts[0] != size:
             return False
         with contextlib.suppress(FileNotFoundError, ValueError):
@@ -74,14 +74,8 @@ def _is_sound(path: Path, size: int, sha256: str) -> bool:
 
 
 def _write_note(path: Path) -> None:
-    atomic_write(_note(path), json.dumps(identity(path)), durable=False)
+    atomic_write(_note(path), json.dumps(file_identity(path)), durable=False)
 
 
 def _note(path: Path) -> Path:
     return path.with_name(f"{path.name}.note")
-
-
-def identity(path: Path) -> list[int]:
-    """Returns size, time of the last change in nanoseconds, and inode."""
-    status = path.stat()
-    return [status.st_size, status.st_mtime_ns, status.st_ino]

@@ -19,7 +19,8 @@ from dragoman.pipelines.corpus.making import Sharding, check_kept
 from dragoman.pipelines.corpus.pack.packing import kept_lines
 from dragoman.pipelines.corpus.plan.plan import Plan, make_plan
 from dragoman.pipelines.corpus.read.cutting import fill_auto_cut
-from dragoman.pipelines.corpus.read.sources import SPLITS, Source
+from dragoman.pipelines.corpus.read.file_names import SPLITS
+from dragoman.pipelines.corpus.read.sources import Source
 
 logger = logging.getLogger(__name__)
 SHOWN = 10  # labels in a message

@@ -27,11 +27,12 @@ from dragoman.pipelines.corpus.clean.task import CleaningTask, clean_block
 from dragoman.pipelines.corpus.pack.packing import kept_texts, pack_shard, shard_tasks
 from dragoman.pipelines.corpus.pack.report import source_records
 from dragoman.pipelines.corpus.plan.plan import Plan, code, load_codes
+from dragoman.pipelines.corpus.read.file_names import SPLITS
 from dragoman.pipelines.corpus.read.given_tokenizer import GivenTokenizer
 from dragoman.pipelines.corpus.read.parts import Part
 from dragoman.pipelines.corpus.read.records import encodings_of
 from dragoman.pipelines.corpus.read.scratch import FOLDER, read_json, write_json
-from dragoman.pipelines.corpus.read.sources import SPLITS, Source
+from dragoman.pipelines.corpus.read.sources import Source
 from dragoman.pipelines.corpus.read.staging import Block, blocks_of, stage, staging_tasks
 from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig
 from dragoman.pipelines.settings import ClusterConfig

@@ -21,11 +21,10 @@ from dragoman.model.files import file_sha256
 from dragoman.model.schema import build, flat
 from dragoman.model.shards.manifest import Manifest, has_manifest, read_manifest
 from dragoman.model.storage.places import local_folder
-from dragoman.pipelines.corpus.read.cutting import fitting_run
-from dragoman.pipelines.corpus.read.identity import UNSAID, value_of
-from dragoman.pipelines.corpus.read.parts import identity_of
-from dragoman.pipelines.corpus.read.sources import SPLITS, Split, fill_pattern, names_of
+from dragoman.pipelines.corpus.read.file_names import SPLITS, Split, fill_pattern, names_of
+from dragoman.pipelines.corpus.read.identity import UNSAID, identity_of, value_of
 from dragoman.pipelines.corpus.settings import CorpusConfig, CorpusPart
+from dragoman.pipelines.corpus.sizes import fitting_run
 
 SECTIONS = ("corpus", "tokenizer", "shards")
 KINDS = {"corpus": "corpus.format", "tokenizer": "tokenizer.type"}  # the key that choosing a group file sets

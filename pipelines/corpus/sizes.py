@@ -51,3 +51,8 @@ def as_counted(values: Mapping[str, Any], chosen: Set[str]) -> dict[str, Any]:
     tokenizer = values["tokenizer"]
     learned = tokenizer["type"] in ("bpe", "unigram") and not tokenizer["same_as"]
     return {VOCABULARY: BY_SIZE} if of_pairs and learned and not chosen & {VOCABULARY, "experiment"} else {}
+
+
+def fitting_run(records: int, share: float) -> int:
+    """Returns the records per run of text, few enough that the `share` of all runs is at least one."""
+    return max(1, int(records * share))

@@ -10,8 +10,7 @@ from dragoman.model.layers.positions import Positions
 from dragoman.model.loaded import later
 from dragoman.model.networks.architectures import wrong_kind
 from dragoman.model.networks.network import Network, TranslationNetwork
-from dragoman.model.shards.reader import ShardReader
-from dragoman.model.shards.stream import open_reader
+from dragoman.model.shards.reader import ShardReader, open_reader
 from dragoman.model.text.batch import TranslationBatch
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.corpus.sharded import WITHOUT, missing, shard_command

@@ -4,29 +4,23 @@ The files of a run that stands for an address are sent by a thread beside the lo
 """
 
 import contextlib
-import logging
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from dragoman.model.errors import ServiceError, UserError
-from dragoman.model.files import exclusive
 from dragoman.model.runs import attempts, checkpoints, paths
 from dragoman.model.runs.journal import Journal
-from dragoman.model.storage import retry
-from dragoman.model.storage.mirror import Remote, publish_files, remote_of
+from dragoman.model.storage.mirror import remote_of
 from dragoman.pipelines.cluster.ranks import Ranks
-from dragoman.pipelines.training import checkpoint, snapshots, stopping
+from dragoman.pipelines.training import checkpoint, stopping
 
-AGAIN = 10.0  # seconds until a failed send is retried
-PATIENCE = 20.0  # seconds of one try
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from dragoman.pipelines.training.sending import SendingThread
 
 
 @dataclass
@@ -129,9 +123,11 @@ def publisher(run: Path, ranks: Ranks) -> Iterator[Publisher]:
     if elsewhere is None:
         publish.attempt = ranks.from_first(attempts.next_attempt(run) if ranks.first else None)
     else:
+        from dragoman.pipelines.training import sending, snapshots  # with the libraries of addresses
+
         publish.attempt = ranks.from_first(snapshots.begin(run, elsewhere) if ranks.first else None)
         if ranks.first:
-            publish.thread = SendingThread(run, elsewhere, publish.attempt)
+            publish.thread = sending.SendingThread(run, elsewhere, publish.attempt)
         else:
             snapshots.pull(run, elsewhere)
         ranks.wait()
@@ -143,103 +139,33 @@ def publisher(run: Path, ranks: Ranks) -> Iterator[Publisher]:
     publish.close()
 
 
-class SendingThread:
-    """Sends the contents of a run's folder after each checkpoint."""
-
-    def __init__(self, run: Path, elsewhere: Remote, attempt: int) -> None:
-        self.sender = snapshots.Sender(run, replace(elsewhere, deadline=min(PATIENCE, retry.DEADLINE)))
-        self.attempt = attempt
-        self._new, self._ended = threading.Event(), threading.Event()
-        self._said = False
-        self._stale: attempts.StaleAttemptError | None = None
-        self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
-        self._thread.start()
-
-    def wake(self) -> None:
-        """Sends what is new. Raises StaleAttemptError: another start has taken over."""
-        if self._stale is not None:
-            raise self._stale
-        self._new.set()
-
-    def close(self, orderly: bool = True) -> None:
-        """Sends the rest, until the usual deadline."""
-        self._ended.set()
-        self._new.set()
-        self._thread.join()
-        if not orderly:
-            return
-        if self._stale is not None:
-            raise self._stale
-        elsewhere = self.sender.elsewhere
-        try:
-            last = snapshots.Sender(self.sender.run, replace(elsewhere, deadline=None))
-            last.send(self.attempt)
-        except (ServiceError, UserError) as away:
-            raise ServiceError(
-                f"the last checkpoint could not be sent ({away}). It is kept in {self.sender.run}; the same command, "
-                f"given on this machine, sends it and goes on"
-            ) from None
-
-    def _run(self) -> None:
-        waiting = False
-        while not self._ended.is_set():
-            self._new.wait(AGAIN if waiting else None)
-            self._new.clear()
-            waiting = self._stale is None and not self._send()
-
-    def _send(self) -> bool:
-        """Returns True if everything there is sent, or never will be."""
-        try:
-            self.sender.send(self.attempt)
-        except attempts.StaleAttemptError as stale:
-            logger.error(str(stale))
-            self._stale = stale
-            return True
-        except FileNotFoundError:  # an old checkpoint was removed while it was being sent
-            self._new.set()
-            return True
-        except (ServiceError, UserError, OSError) as problem:
-            if not self._said:
-                logger.warning(f"checkpoints wait in {self.sender.run} until they can be sent ({problem})")
-            self._said = True
-            return False
-        if self._said:
-            self._said = False
-            logger.info(f"{self.sender.elsewhere.address}: what had to wait is sent")
-        return True
-
-
 def pull(run: Path) -> None:
     """Gets the newest files of a run that stands for an address; a plain folder stays as it is."""
     elsewhere = remote_of(run)
     if elsewhere is not None:
+        from dragoman.pipelines.training import snapshots
+
         snapshots.pull(run, elsewhere)
     (run / paths.BEHIND).unlink(missing_ok=True)
 
 
 def pull_own(run: Path) -> bool:
-    """Does the same if the newest files belong to the attempt that this folder knows, and not to one that has taken
-    over; returns True if they do."""
+    """Does the same for the files of this attempt; returns False if another attempt has taken over."""
     elsewhere = remote_of(run)
     if elsewhere is None:
         return True
-    snapshot = snapshots.newest(elsewhere)
-    if snapshot is None or snapshot.attempt != attempts.current_attempt(run):
-        return False
-    snapshots.pull(run, elsewhere)
-    return True
+    from dragoman.pipelines.training import sending
+
+    return sending.pull_own(run, elsewhere)
 
 
 def publish(run: Path, *results: str) -> None:
-    """Sends the contents of a run's folder, and the files and folders `results` under their own names too.
+    """Sends the contents of a run's folder that stands for an address; `results`: under their own names too.
 
-    Raises StaleAttemptError: another start has taken over, so nothing of ours may be registered. Raises RefusedError,
-    AwayError.
+    Raises StaleAttemptError, RefusedError, AwayError: see `sending.publish`.
     """
     elsewhere = remote_of(run)
-    if elsewhere is None:
-        return
-    with exclusive(run / paths.SNAPSHOT_LOCK, wait=True):
-        snapshots.Sender(run, elsewhere).send(attempts.current_attempt(run))
-    for name in results:
-        publish_files(run / name)
+    if elsewhere is not None:
+        from dragoman.pipelines.training import sending
+
+        sending.publish(run, elsewhere, *results)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.model.text.text_keys import Keys
-from dragoman.pipelines.corpus.read.sources import SPLITS, Split
+from dragoman.pipelines.corpus.read.file_names import SPLITS, Split
 from dragoman.pipelines.corpus.settings import CorpusConfig
 
 RULES = ("leaked_target", "leaked_reversed", "leaked_near")  # in the order of checking

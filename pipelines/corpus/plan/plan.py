@@ -20,8 +20,8 @@ from dragoman.model.files import atomic_open
 from dragoman.model.text.text_keys import Keys
 from dragoman.pipelines.corpus.clean.block import load_facts, load_keys, load_leak_keys
 from dragoman.pipelines.corpus.plan import leaks
+from dragoman.pipelines.corpus.read.file_names import SPLITS, Split
 from dragoman.pipelines.corpus.read.scratch import read_json, write_json
-from dragoman.pipelines.corpus.read.sources import SPLITS, Split
 from dragoman.pipelines.corpus.read.staging import Block
 from dragoman.pipelines.corpus.settings import CorpusConfig
 

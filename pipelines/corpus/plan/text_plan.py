@@ -22,10 +22,10 @@ from dragoman.pipelines.corpus.plan.plan import (
     uniform,
     write_codes,
 )
-from dragoman.pipelines.corpus.read.cutting import fitting_run
-from dragoman.pipelines.corpus.read.sources import Split
+from dragoman.pipelines.corpus.read.file_names import Split
 from dragoman.pipelines.corpus.read.staging import Block
 from dragoman.pipelines.corpus.settings import CorpusConfig, CutConfig
+from dragoman.pipelines.corpus.sizes import fitting_run
 
 HELD_OUT: tuple[Split, ...] = ("test", "valid", "gate")  # in the order of drawing their runs
 

@@ -9,7 +9,8 @@ from zlib import crc32
 
 from dragoman.model.errors import UserError
 from dragoman.model.languages import base_language, split_pair
-from dragoman.pipelines.corpus.read.sources import SPLITS, Source, names_of, written_source
+from dragoman.pipelines.corpus.read.file_names import SPLITS, names_of
+from dragoman.pipelines.corpus.read.sources import Source, written_source
 from dragoman.pipelines.corpus.settings import CorpusConfig
 
 FOLDER = Path(__file__).resolve().parents[1] / "built_in"

@@ -11,6 +11,7 @@ from dataclasses import replace
 from dragoman.conf.kinds import WHOLE_WORDS
 from dragoman.pipelines.corpus.read.sources import Source
 from dragoman.pipelines.corpus.settings import CorpusConfig
+from dragoman.pipelines.corpus.sizes import fitting_run
 
 HELD_OUT = 2_000  # sentences per split, as many as the field's test sets have
 MOST = 0.05  # largest part of the corpus for a split
@@ -41,8 +42,3 @@ def fill_auto_cut(config: CorpusConfig, records: int) -> CorpusConfig:
         f"{shares} does; give corpus.valid and corpus.test files for sets of your own, 0 for none)"
     )
     return replace(config, cut=replace(cut, valid=share, test=share))
-
-
-def fitting_run(records: int, share: float) -> int:
-    """Returns the records per run of text, few enough that the `share` of all runs is at least one."""
-    return max(1, int(records * share))

@@ -2,14 +2,15 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dragoman.model.files import file_sha256
 from dragoman.model.shards.manifest import ShardsConfig
 from dragoman.model.text.tokenizer import TokenizerConfig
-from dragoman.pipelines.corpus.read.parts import identity_of
-from dragoman.pipelines.corpus.read.sources import Source
-from dragoman.pipelines.corpus.settings import CorpusConfig
+from dragoman.pipelines.corpus.settings import CorpusConfig, CorpusPart
+
+if TYPE_CHECKING:
+    from dragoman.pipelines.corpus.read.sources import Source
 
 UNSAID = object()  # an identity has no value for a key
 # Paths and names of files do not matter: their content identifies them.
@@ -22,7 +23,7 @@ def identity(
     shards: ShardsConfig,
     pair: str,
     seed: int,
-    sources: Sequence[Source],
+    sources: Sequence["Source"],
 ) -> dict[str, Any]:
     """Returns the values that `config_hash` covers. Reads the corpus files completely, for their sha256."""
     values = {key: value for key, value in dataclasses.asdict(corpus).items() if key not in _ELSEWHERE}
@@ -44,6 +45,11 @@ def identity(
         "shards": {key: getattr(shards, key) for key in ("chunk_records", "shard_lines", "keep_text")},
         "tokenizer": dataclasses.asdict(tokenizer),
     }
+
+
+def identity_of(parts: Sequence[CorpusPart], pair: str) -> list[dict[str, Any]]:
+    """Returns the values of `corpus.parts` that shards depend on besides the files: those of `Part.facts`."""
+    return [{"name": part.name, "pair": part.pair or pair, "tags": part.tags} for part in parts]
 
 
 def value_of(there: Mapping[str, Any], key: str) -> Any:

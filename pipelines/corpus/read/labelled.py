@@ -18,15 +18,8 @@ from dragoman.model.inputs.json_rows import parse_row
 from dragoman.model.inputs.lines import View, open_lines
 from dragoman.model.plural import plural
 from dragoman.model.text.normalise import normalise
-from dragoman.pipelines.corpus.read.sources import (
-    SPLITS,
-    Source,
-    Split,
-    local_file,
-    name_columns,
-    names_of_one,
-    written_source,
-)
+from dragoman.pipelines.corpus.read.file_names import SPLITS, Split
+from dragoman.pipelines.corpus.read.sources import Source, local_file, name_columns, names_of_one, written_source
 from dragoman.pipelines.corpus.settings import CorpusConfig
 
 logger = logging.getLogger(__name__)

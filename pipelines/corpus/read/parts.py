@@ -12,8 +12,9 @@ from dragoman.model.languages import MANY, same_language, split_pair
 from dragoman.model.names import check_name
 from dragoman.model.text.tags import check_tag
 from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.pipelines.corpus.read.file_names import SPLITS
 from dragoman.pipelines.corpus.read.remote_files import with_local_files
-from dragoman.pipelines.corpus.read.sources import SPLITS, Source, sources_of
+from dragoman.pipelines.corpus.read.sources import Source, sources_of
 from dragoman.pipelines.corpus.settings import CorpusConfig, CorpusPart, SplitFiles
 
 FORMATS = ("moses", "tsv", "jsonl")
@@ -109,8 +110,3 @@ def _check_languages(parts: Sequence[Part], pair: str) -> None:
                 f"corpus.parts, {part.name}: the first tag {part.tags[0]} is that of {target_of[part.tags[0]]}, "
                 f"and the target language is {target}"
             )
-
-
-def identity_of(parts: Sequence[CorpusPart], pair: str) -> list[dict[str, Any]]:
-    """Returns the values of `corpus.parts` that shards depend on besides the files: those of `Part.facts`."""
-    return [{"name": part.name, "pair": part.pair or pair, "tags": part.tags} for part in parts]

@@ -12,7 +12,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.files import PART, atomic_write, exclusive
 from dragoman.model.storage import remote
 from dragoman.model.storage.places import is_address, join, local_path
-from dragoman.pipelines.corpus.read.sources import SPLITS, fill_pattern, names_of
+from dragoman.pipelines.corpus.read.file_names import SPLITS, fill_pattern, names_of
 from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
 
 logger = logging.getLogger(__name__)

@@ -16,7 +16,8 @@ from dragoman.model.files import atomic_open
 from dragoman.model.inputs.json_rows import parse_row, text_at
 from dragoman.model.languages import is_single, split_pair
 from dragoman.model.shards.samples import member_names, read_samples
-from dragoman.pipelines.corpus.read.sources import SPLITS, as_corpus_writes, fill_pattern, local_file, names_of_one
+from dragoman.pipelines.corpus.read.file_names import SPLITS, as_corpus_writes, fill_pattern
+from dragoman.pipelines.corpus.read.sources import local_file, names_of_one
 from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
 
 logger = logging.getLogger(__name__)

@@ -4,16 +4,15 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_write
 from dragoman.model.inputs.kinds import kind_of
 from dragoman.model.inputs.lines import SIDES, View, is_container, open_lines
-from dragoman.model.languages import is_single, language_name, same_language, split_pair
+from dragoman.model.languages import language_name, same_language, split_pair
+from dragoman.pipelines.corpus.read.file_names import SPLITS, Split, fill_pattern, is_column, names_of
 from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
 
-Split = Literal["train", "valid", "test", "gate"]
 _PATTERN = re.compile(r"[*?\[]")
 # Usual names of columns in a file's first row.
 COLUMNS = frozenset(
@@ -22,7 +21,6 @@ COLUMNS = frozenset(
         "category tag tags score rating translation translations original reference input output id"
     ).split()
 )
-SPLITS: tuple[Split, ...] = ("train", "valid", "test", "gate")
 
 
 @dataclass(frozen=True)
@@ -198,39 +196,6 @@ def _matches(config: CorpusConfig, pair: str, name: str, key: str) -> list[Path]
     return paths
 
 
-def names_of(value: str | list[str] | None) -> list[str]:
-    if not value:
-        return []
-    return [value] if isinstance(value, str) else list(value)
-
-
-def _placeholders(config: CorpusConfig, pair: str) -> dict[str, str]:
-    """Returns the values of `{source}`, `{target}` and `{other}`; for text all three are its one language."""
-    alone = config.format in ("text", "labelled") or (config.format == "webdataset" and is_single(pair))
-    source, target = (pair, pair) if alone else split_pair(pair)
-    named = {language for language in (source, target) if _column_of(config, language)}
-    other = next((language for language in (target, source) if language not in named), target)
-    return {
-        name: as_corpus_writes(config, language)
-        for name, language in (("source", source), ("target", target), ("other", other))
-    }
-
-
-def as_corpus_writes(config: CorpusConfig, language: str) -> str:
-    """Returns the corpus files' name of a language."""
-    return next((written for code, written in config.languages.items() if same_language(code, language)), language)
-
-
-def _column_of(config: CorpusConfig, language: str) -> bool:
-    return any(same_language(name, language) for name in config.columns)
-
-
-def fill_pattern(config: CorpusConfig, pair: str, pattern: str) -> str:
-    for name, language in _placeholders(config, pair).items():
-        pattern = pattern.replace("{" + name + "}", language)
-    return pattern
-
-
 def local_file(config: CorpusConfig, pair: str, name: str, key: str) -> Path:
     path = Path(fill_pattern(config, pair, name)).expanduser()
     if config.root:
@@ -245,7 +210,7 @@ def local_file(config: CorpusConfig, pair: str, name: str, key: str) -> Path:
 def _columns(config: CorpusConfig, pair: str) -> tuple[str, str]:
     """Returns the column numbers (from 0, as text) of the two sides of a TSV."""
     source, target = split_pair(pair)
-    other = next((language for language in (target, source) if not _column_of(config, language)), "")
+    other = next((language for language in (target, source) if not is_column(config, language)), "")
     names = [other if name == "other" else name for name in config.columns]
     numbers = []
     for side, language in (("source", source), ("target", target)):

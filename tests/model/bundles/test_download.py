@@ -9,8 +9,8 @@ from dragoman.model.bundles.directory import CONFIG, WEIGHTS, describe, new_bund
 from dragoman.model.bundles.download import bring_bundle, bundle_folder
 from dragoman.model.errors import UserError
 from dragoman.model.storage import remote
-from dragoman.model.storage.mirror import publish_files
 from dragoman.model.storage.places import local_folder
+from dragoman.model.storage.transfers import publish_files
 from tests.s3_server import Proxy
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from dragoman.model.bundles.directory import WEIGHTS, new_bundle
 from dragoman.model.runs.bundles import bundles, find_bundle
-from dragoman.model.storage.mirror import publish_files
 from dragoman.model.storage.places import local_folder
+from dragoman.model.storage.transfers import publish_files
 from tests.s3_server import Proxy
 
 

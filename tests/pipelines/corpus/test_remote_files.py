@@ -9,8 +9,8 @@ import pytest
 from dragoman.model.errors import UserError
 from dragoman.model.storage import remote
 from dragoman.model.storage.retry import NotThereError
+from dragoman.pipelines.corpus.read.file_names import SPLITS
 from dragoman.pipelines.corpus.read.remote_files import with_local_files
-from dragoman.pipelines.corpus.read.sources import SPLITS
 from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
 from tests.s3_server import Proxy
 

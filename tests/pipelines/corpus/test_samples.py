@@ -21,8 +21,8 @@ from dragoman.model.errors import UserError
 from dragoman.model.shards.samples import read_samples, write_samples
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.pipelines.config import Config, PathsConfig
+from dragoman.pipelines.corpus.read.file_names import SPLITS
 from dragoman.pipelines.corpus.read.samples import as_lines
-from dragoman.pipelines.corpus.read.sources import SPLITS
 from dragoman.pipelines.corpus.settings import CorpusConfig, CutConfig, SplitFiles
 from dragoman.pipelines.settings import ClusterConfig
 from dragoman.pipelines.settle import settle
