@@ -35,7 +35,7 @@ from dragoman.model.inference.translator import open_translator
 from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.settings import EngineName
 from dragoman.model.shards.manifest import read_manifest
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.held_out import held_out
 from dragoman.pipelines.shard import shard

@@ -19,7 +19,7 @@ from dragoman.model.precision import bf16_instructions
 from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.tokenizer import EOS
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.pipelines.loaders.pairs import LaneLoader
 from dragoman.pipelines.settings import LoaderConfig
 

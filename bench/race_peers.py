@@ -20,7 +20,7 @@ from dragoman.model.precision import bf16_instructions
 from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.tokenizer import SPECIAL
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 
 SAVE_EVERY = 50  # updates
 BEAM, SENTENCES = 5, 64

@@ -16,7 +16,7 @@ from dragoman.model.networks.transformer import TransformerConfig
 from dragoman.model.precision import decide
 from dragoman.model.settings import Precision
 from dragoman.model.shards.reader import ShardReader
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.loaders.pairs import LaneLoader
 from dragoman.pipelines.settings import LoaderConfig, TrainConfig

@@ -1,14 +1,26 @@
-"""Settings of networks and of decoding, sampling and losses.
+"""Settings of decoding, sampling, losses and alignment maps.
 
 They are apart from the code that they configure because that code imports torch. A command line can so be composed,
 checked and refused in a fraction of the time that torch takes to load.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 from dragoman.model.errors import UserError
-from dragoman.model.ranges import Amount, Count, Finite, Part, Positive, Seed, ShareAboveZero, Whole, check_ranges
+from dragoman.model.ranges import (
+    Amount,
+    Count,
+    Finite,
+    Part,
+    Positive,
+    Seed,
+    Share,
+    ShareAboveZero,
+    Whole,
+    check_ranges,
+)
 from dragoman.model.text.tokenizer import BOS, MASK, PAD, SEP, UNK
 
 Side = Literal["source", "target"]
@@ -16,6 +28,7 @@ Precision = Literal["auto", "fp32", "bf16", "fp16"]  # auto: model/precision.py 
 EngineName = Literal["auto", "torch", "ctranslate2", "ctranslate2-int8"]
 ENGINES = ("auto", "torch", "ctranslate2", "ctranslate2-int8")
 ROWS = 1024  # most hypotheses in a batch: each has a row of logits as wide as the vocabulary
+HEAD = re.compile(r"l(\d+)(?:h(\d+))?")  # a layer of a decoder, or one of its heads
 LENGTH_STEP = 16  # source lengths are rounded up to a multiple of it to set the maximum length
 
 
@@ -103,3 +116,19 @@ class LossConfig:
     """The loss. Smoothing spreads this share of the target's probability over the vocabulary."""
 
     label_smoothing: Part = 0.1
+
+
+@dataclass
+class AlignmentConfig:
+    """Selects the attention to show, and its form."""
+
+    head: str = "auto"  # auto, mean, l3 (a layer's mean), l3h2; counted from 0
+    reading: Literal["auto", "output", "input"] = "auto"  # the row that belongs to a target token
+    units: Literal["words", "tokens"] = "words"
+    threshold: Share = 0.0  # also link weights of at least this value; 0: only the heaviest of each target word
+
+    def check(self) -> None:
+        """Refuses values that no network can accept."""
+        check_ranges("alignment", self)
+        if self.head not in ("auto", "mean") and not HEAD.fullmatch(self.head):
+            raise UserError(f"alignment.head: {self.head!r} is not known. Choices: auto, mean, l0 (a layer), l0h1")

@@ -5,15 +5,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.bundles.download import bring_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.languages import check_language, is_single, split_pair
 from dragoman.model.names import check_name
 from dragoman.model.ranges import Seed
-from dragoman.model.runs.bundles import is_released
+from dragoman.model.runs.bundles import find_bundle, is_released
 from dragoman.model.runs.paths import BUNDLE
-from dragoman.model.settings import DecodeConfig
+from dragoman.model.settings import AlignmentConfig, DecodeConfig
 from dragoman.model.shards.manifest import ShardsConfig
 from dragoman.model.storage.places import is_address, local_folder
 from dragoman.model.text.tokenizer import TokenizerConfig
@@ -28,10 +27,7 @@ from dragoman.pipelines.settings import (
     SynthesizeConfig,
     TrainConfig,
 )
-from dragoman.pipelines.tracking.locate import locate_bundle
-from dragoman.pipelines.tracking.promotion import PromoteConfig
-from dragoman.pipelines.tracking.registry import RegistryConfig
-from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.tracking.settings import PromoteConfig, RegistryConfig, TrackingConfig
 from dragoman.pipelines.word_vectors.settings import VectorsConfig
 
 # The sections that a sharding reads.
@@ -159,7 +155,12 @@ class Config:
                 )
             return directory
         runs, cache = self.paths.local(self.paths.runs), self.paths.local(self.paths.root) / "versions"
-        return locate_bundle(name, key, runs, cache, self.tracking, self.registry)
+        found = find_bundle(name, runs, cache)
+        if found is not None:
+            return found.absolute()
+        from dragoman.pipelines.tracking.locate import locate_version  # with MLflow, for a registered model alone
+
+        return locate_version(name, key, runs, cache, self.tracking, self.registry)
 
 
 @dataclass

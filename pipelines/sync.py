@@ -18,7 +18,8 @@ from dragoman.model.runs.spool import Spool, spooled_runs
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.settle import settle as settled
 from dragoman.pipelines.tracking.sender import Sender
-from dragoman.pipelines.tracking.server import TrackingConfig, check, resolve_paths
+from dragoman.pipelines.tracking.server import check, resolve_paths
+from dragoman.pipelines.tracking.settings import TrackingConfig
 
 logger = logging.getLogger(__name__)
 

@@ -3,9 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
-from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.ranges import Amount, Count, Interval, Port, Range, Whole
-from dragoman.model.settings import DecodeConfig, EngineName, GenerateConfig
+from dragoman.model.settings import AlignmentConfig, DecodeConfig, EngineName, GenerateConfig
 from dragoman.services.models.home import NO_SETTING, Device, Home
 
 

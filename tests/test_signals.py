@@ -18,7 +18,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dragoman.pipelines.tracking.server import TrackingConfig, connect
+from dragoman.pipelines.tracking.server import connect
+from dragoman.pipelines.tracking.settings import TrackingConfig
 from tests.pipelines.test_train import SETTINGS
 from tests.services.jobs.team import serving
 

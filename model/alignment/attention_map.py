@@ -11,7 +11,6 @@ Row t of an attention is computed before target token t is known: its input is t
 """
 
 import base64
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -20,29 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.model.errors import UserError
-from dragoman.model.ranges import Share, check_ranges
+from dragoman.model.settings import HEAD
 
 Reading = Literal["output", "input"]
 Weights = NDArray[np.float32]
 Link = tuple[int, int]  # source and target word, counted from 0
 
 END = "</s>"  # the last row and the last column of every map
-
-
-@dataclass
-class AlignmentConfig:
-    """Selects the attention to show, and its form."""
-
-    head: str = "auto"  # auto, mean, l3 (a layer's mean), l3h2; counted from 0
-    reading: Literal["auto", "output", "input"] = "auto"  # the row that belongs to a target token
-    units: Literal["words", "tokens"] = "words"
-    threshold: Share = 0.0  # also link weights of at least this value; 0: only the heaviest of each target word
-
-    def check(self) -> None:
-        """Refuses values that no network can accept."""
-        check_ranges("alignment", self)
-        if self.head not in ("auto", "mean") and not Head.PATTERN.fullmatch(self.head):
-            raise UserError(f"alignment.head: {self.head!r} is not known. Choices: auto, mean, l0 (a layer), l0h1")
 
 
 @dataclass(frozen=True)
@@ -52,8 +35,6 @@ class Head:
     layer: int | None = None
     head: int | None = None
 
-    PATTERN = re.compile(r"l(\d+)(?:h(\d+))?")
-
     def __str__(self) -> str:
         if self.layer is None:
             return "mean"
@@ -62,7 +43,7 @@ class Head:
     @staticmethod
     def of(name: str, layers: int, heads: int) -> "Head":
         """Returns the head with this name, in the form that `str` writes."""
-        match = Head.PATTERN.fullmatch(name)
+        match = HEAD.fullmatch(name)
         if name == "mean":
             return Head()
         if match is None or int(match[1]) >= layers or int(match[2] or 0) >= heads:

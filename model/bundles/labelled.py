@@ -11,7 +11,8 @@ from dragoman.model.bundles.directory import CONFIG
 from dragoman.model.bundles.language import OneLanguageBundle, read_network
 from dragoman.model.errors import UserError
 from dragoman.model.networks.heads import Head
-from dragoman.model.text.labels import LabelTokenizer, Task
+from dragoman.model.text.labels import LabelTokenizer
+from dragoman.model.text.tokenizer import LabelTask
 
 KIND = "labels"
 
@@ -23,7 +24,7 @@ class LabelBundle(OneLanguageBundle):
     labels: LabelTokenizer
 
     @property
-    def task(self) -> Task:
+    def task(self) -> LabelTask:
         """Returns what it answers: classes or tags."""
         return self.labels.task
 

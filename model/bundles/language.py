@@ -12,7 +12,7 @@ from dragoman.model.networks.architectures import architecture, model_config, wr
 from dragoman.model.networks.language_network import LanguageNetwork
 from dragoman.model.networks.network import Network
 from dragoman.model.text.tokenizer import Tokenizer, TokenizerPair
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 
 TextKind = Literal["language", "masked"]
 

@@ -14,7 +14,7 @@ from dragoman.model.schema import build
 from dragoman.model.settings import DecodeConfig
 from dragoman.model.text.tags import tag_prefix
 from dragoman.model.text.tokenizer import TokenizerPair
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 
 if TYPE_CHECKING:
     from dragoman.model.networks.network import TranslationNetwork

@@ -24,7 +24,7 @@ from dragoman.model.bundles.directory import CONFIG, WEIGHTS, Bundle, new_bundle
 from dragoman.model.bundles.network import check_pair
 from dragoman.model.errors import UserError
 from dragoman.model.text.tokenizer import SPECIAL_PIECES, TokenizerPair, canonical_json
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.model.text.words import WordRules, WordTokenizer
 from dragoman.model.word_vectors.embeddings import Embeddings, ReadVectors, TextBasis
 from dragoman.model.word_vectors.glove import GloveConfig

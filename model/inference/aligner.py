@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dragoman.model.alignment.attention_map import END, AlignmentConfig, AttentionMap, Head, Reading, Weights, read
+from dragoman.model.alignment.attention_map import END, AttentionMap, Head, Reading, Weights, read
 from dragoman.model.alignment.spans import WordSpans, merge_tokens, shares, surfaces, token_spans, word_spans
 from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.decoding.lengths import fit, length_batches
@@ -24,6 +24,7 @@ from dragoman.model.decoding.search import pad
 from dragoman.model.errors import UserError
 from dragoman.model.inference.scoring import MOST_PAIRS
 from dragoman.model.networks.network import TranslationNetwork, evaluating
+from dragoman.model.settings import AlignmentConfig
 from dragoman.model.text.batch import TranslationBatch
 from dragoman.model.text.normalise import normalise
 from dragoman.model.text.tokenizer import BOS, EOS, TokenizerPair

@@ -34,9 +34,9 @@ from dragoman.model.networks.bert import EncoderConfig, TokenEncoder
 from dragoman.model.networks.network import Architecture, Network, initialise, mean_of_real
 from dragoman.model.ranges import Count, Part, check_ranges
 from dragoman.model.settings import LossConfig
-from dragoman.model.text.labels import FIRST, Task
+from dragoman.model.text.labels import FIRST
 from dragoman.model.text.text_batch import TextBatch
-from dragoman.model.text.tokenizer import PAD
+from dragoman.model.text.tokenizer import PAD, LabelTask
 
 PoolingName = Literal["mean", "first", "attention"]
 
@@ -70,7 +70,7 @@ class TransformerHeadConfig(EncoderConfig):
     feed_forward: Count = 512
     layers: Count = 4
     max_positions: Count = 256  # tokens, with the end of sentence
-    head: Task = "classes"  # classes or tags, as corpus.labels of the shards
+    head: LabelTask = "classes"  # classes or tags, as corpus.labels of the shards
     pooling: PoolingName = "mean"  # of classes
 
 
@@ -86,17 +86,17 @@ class RecurrentHeadConfig:
     layers: Count = 1
     both_directions: bool = True  # read from both ends; false: forwards only, as a language model does
     dropout: Part = 0.3
-    head: Task = "classes"
+    head: LabelTask = "classes"
     pooling: PoolingName = "attention"
 
 
 class Head(Network):
     """The interface of both networks, and what they share: `encode`, pooling and the output layer."""
 
-    head: Task
+    head: LabelTask
     pooling: PoolingName
 
-    def make_head(self, head: Task, pooling: PoolingName, width: int, labels: int) -> None:
+    def make_head(self, head: LabelTask, pooling: PoolingName, width: int, labels: int) -> None:
         """Creates the output layer; `labels`: the size of the label vocabulary, with special ids."""
         self.head, self.pooling = head, pooling
         self.pool = AttentionPooling(width) if head != "tags" and pooling == "attention" else None

@@ -7,17 +7,16 @@ Ids below `FIRST` are those that every vocabulary has; class and tag k of a netw
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.model.errors import UserError
 from dragoman.model.plural import plural
-from dragoman.model.text.tokenizer import SEP, SPECIAL, SPECIAL_PIECES, UNK, Ids, Stored, Tokenizer
+from dragoman.model.text.tokenizer import SEP, SPECIAL, SPECIAL_PIECES, UNK, Ids, LabelTask, Stored, Tokenizer
 from dragoman.model.text.words import TableTokenizer
 
-Task = Literal["classes", "tags"]
 FIRST = len(SPECIAL)  # the id of the first label
 GAP = SEP  # at the further pieces of a word
 
@@ -27,12 +26,12 @@ class LabelTokenizer(TableTokenizer):
 
     type: Stored = "labels"
 
-    def __init__(self, pieces: Sequence[str], task: Task) -> None:
+    def __init__(self, pieces: Sequence[str], task: LabelTask) -> None:
         super().__init__(pieces)
         self.task = task
 
     @classmethod
-    def of(cls, task: Task, texts: Iterable[str]) -> "LabelTokenizer":
+    def of(cls, task: LabelTask, texts: Iterable[str]) -> "LabelTokenizer":
         """Makes the vocabulary of the labels of a training text."""
         labels = sorted({label for text in texts for label in (text.split(" ") if task == "tags" else [text])})
         if reserved := sorted(set(labels) & set(SPECIAL_PIECES)):
@@ -63,7 +62,7 @@ class LabelTokenizer(TableTokenizer):
     @classmethod
     def deserialise(cls, data: bytes, where: str) -> "LabelTokenizer":
         pieces, values = cls.parse(data, where)
-        if values.get("labels") not in get_args(Task):
+        if values.get("labels") not in get_args(LabelTask):
             raise UserError(f"{where}: labels={values.get('labels')!r}: made by a newer version")
         return cls(pieces, values["labels"])
 

@@ -27,6 +27,7 @@ UNKNOWN_SURFACE = "⁇"  # the text of an unknown id; SentencePiece's own choice
 Ids: TypeAlias = NDArray[np.unsignedinteger[Any]]  # 1-D, uint16 or uint32, without BOS and EOS
 Kind: TypeAlias = Literal["bpe", "unigram", "words", "characters", "huggingface"]
 Stored: TypeAlias = Kind | Literal["labels"]  # kinds of files; labels are not trained as text is
+LabelTask: TypeAlias = Literal["classes", "tags"]  # one label a text, or one a word
 
 
 @dataclass
@@ -129,7 +130,7 @@ class TokenizerPair:
         return list(self._files())
 
     def describe(self) -> dict[str, Any]:
-        """Returns the record for a manifest or a bundle, which `tokenizers.load_pair` reads back."""
+        """Returns the record for a manifest or a bundle, which `tokenizer_files.load_pair` reads back."""
         files = [
             {
                 "side": side,

@@ -1,61 +1,19 @@
-"""Tokenizers of every kind by name: trained on lines, written as files, loaded again."""
+"""Tokenizers of every kind, trained on lines; `tokenizer_files.py` loads them again."""
 
-import hashlib
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
-from pathlib import Path
 from random import Random
-from typing import Any
 
-from dragoman.model.errors import UserError, unknown
+from dragoman.model.errors import UserError
 from dragoman.model.text.case_markers import MARKERS
-from dragoman.model.text.huggingface_tokenizer import HuggingFaceTokenizer
-from dragoman.model.text.labels import LabelTokenizer
 from dragoman.model.text.letters import DOTLESS, case_language, check_segmenter
 from dragoman.model.text.subword_training import train_subwords
-from dragoman.model.text.subwords import BpeTokenizer, UnigramTokenizer
 from dragoman.model.text.tokenizer import SPECIAL, Tokenizer, TokenizerConfig, TokenizerPair
-from dragoman.model.text.words import CharacterTokenizer, WordTokenizer, count_units, most_frequent
+from dragoman.model.text.words import count_units, most_frequent
 
-CLASSES: dict[str, type[Tokenizer]] = {
-    "bpe": BpeTokenizer,
-    "unigram": UnigramTokenizer,
-    "words": WordTokenizer,
-    "characters": CharacterTokenizer,
-    "huggingface": HuggingFaceTokenizer,
-    "labels": LabelTokenizer,
-}
 LEAST_COVERAGE = 0.98  # SentencePiece takes no less
 logger = logging.getLogger(__name__)
-
-
-def load(path: Path, kind: str) -> Tokenizer:
-    """The tokenizer in `path`."""
-    if not path.is_file():
-        raise UserError(f"{path}: no such tokenizer file")
-    return _class_of(kind).deserialise(path.read_bytes(), str(path))
-
-
-def load_pair(directory: Path, record: Mapping[str, Any]) -> TokenizerPair:
-    """The pair that `TokenizerPair.describe` recorded, each file checked against its sha256."""
-    special = {name: number for name, number in record["special"].items() if name not in MARKERS}
-    if special != SPECIAL:
-        raise UserError(f"{directory}: the tokenizer's special ids are {special}, ours are {SPECIAL}")
-    sides: dict[str, Tokenizer] = {}
-    for entry in record["files"]:
-        path = directory / entry["file"]
-        if path.parent != directory:
-            raise UserError(f"{directory}: tokenizer file {entry['file']!r} lies outside of the directory")
-        if not path.is_file():
-            raise UserError(f"{path}: no such tokenizer file")
-        data = path.read_bytes()
-        if hashlib.sha256(data).hexdigest() != entry["sha256"]:
-            raise UserError(f"{path}: its sha256 is not the recorded one; the file was changed or replaced")
-        sides[entry["side"]] = _class_of(entry.get("type", record["type"])).deserialise(data, str(path))
-    if "both" in sides:
-        return TokenizerPair(sides["both"], sides["both"])
-    return TokenizerPair(sides["source"], sides["target"])
 
 
 def train_pair(
@@ -147,9 +105,3 @@ def _common_case(config: TokenizerConfig, languages: tuple[str, str]) -> str:
             "vocabulary has one; its words are folded as English ones are (tokenizer.joint=false keeps both right)"
         )
     return ""
-
-
-def _class_of(kind: str) -> type[Tokenizer]:
-    if kind not in CLASSES:
-        raise unknown("tokenizer.type", kind, CLASSES)
-    return CLASSES[kind]

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dragoman.model.alignment.attention_map import AlignmentConfig, AttentionMap, Weights
+from dragoman.model.alignment.attention_map import AttentionMap, Weights
 from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.aligner import open_aligner
 from dragoman.model.inference.translator import network_translator
+from dragoman.model.settings import AlignmentConfig
 from dragoman.model.text.normalise import normalise
 
 

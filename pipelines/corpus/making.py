@@ -20,7 +20,7 @@ from dragoman.model.storage.mirror import remote_of
 from dragoman.model.text.hashed_texts import read_hashes, write_hashes
 from dragoman.model.text.text_keys import Keys
 from dragoman.model.text.tokenizer import TokenizerConfig, TokenizerPair
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.pipelines.cluster.map import all_of, here, workers
 from dragoman.pipelines.corpus.clean.block import load_keys, load_near_keys
 from dragoman.pipelines.corpus.clean.task import CleaningTask, clean_block

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from dragoman.model.ranges import Count, Part, Range, Whole
-from dragoman.model.text.labels import Task
+from dragoman.model.text.tokenizer import LabelTask
 
 OnError = Literal["raise", "skip"]
 
@@ -91,7 +91,7 @@ class CorpusConfig:
     gate: SplitFiles = field(default_factory=SplitFiles)
     languages: dict[str, str] = field(default_factory=dict)  # the files' names of languages: de -> deu
     columns: list[str] = field(default_factory=lambda: ["source", "target"])  # of a TSV, first column first
-    labels: Task = "classes"  # labelled: one class a text, or one tag a word
+    labels: LabelTask = "classes"  # labelled: one class a text, or one tag a word
     rows: Literal["auto", "tsv", "jsonl", "conllu", "conll"] = (
         "auto"  # labelled: form of the files; auto: by their names
     )

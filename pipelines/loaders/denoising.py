@@ -17,7 +17,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.batch import TranslationBatch, bounds_of
 from dragoman.model.text.tokenizer import PAD
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.model.text.word_table import SPACE
 from dragoman.pipelines.loaders.mix import Slice
 from dragoman.pipelines.loaders.noise import Noise, Row, noise_of

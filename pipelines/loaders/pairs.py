@@ -23,7 +23,7 @@ from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.batch import TranslationBatch, compiled
 from dragoman.model.text.subword_regularization import SubwordSampler
 from dragoman.model.text.subwords import SubwordTokenizer
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.pipelines.loaders.mix import MixOrder, Slice, check_mix
 from dragoman.pipelines.loaders.prefetch import ChunkLanes, OpenWindow
 from dragoman.pipelines.loaders.window import Window, philox_order

@@ -15,7 +15,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.shards.manifest import Manifest, read_manifest
 from dragoman.model.shards.reader import Chunk, ShardReader
 from dragoman.model.text.tokenizer import Tokenizer
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.model.word_vectors.learner import Text
 from dragoman.model.word_vectors.vocabulary import Vocabulary
 from dragoman.pipelines.loaders.window import philox_order

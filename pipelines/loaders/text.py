@@ -9,7 +9,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.shards.manifest import Manifest
 from dragoman.model.shards.reader import open_reader
 from dragoman.model.text.tokenizer import Ids, Tokenizer
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.pipelines.loaders.segments import chunk_tokens, side_number, side_of
 
 OPEN_CHUNKS = 4096  # cached views of mapped files: opening a chunk checks it, which costs a pass over it

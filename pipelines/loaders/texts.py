@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.tokenizer import EOS, Tokenizer
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 
 
 def unpack_split(directory: Path, split: str, first: int = 0, form: str = "text") -> Iterator[tuple[str, ...]]:

@@ -21,7 +21,8 @@ from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.held_out import held_out_lines
 from dragoman.pipelines.tasks.training_texts import overlap
 from dragoman.pipelines.tracking.run import TrackedRun
-from dragoman.pipelines.tracking.server import TrackingConfig, connect, resolve_paths
+from dragoman.pipelines.tracking.server import connect, resolve_paths
+from dragoman.pipelines.tracking.settings import TrackingConfig
 
 logger = logging.getLogger(__name__)
 TAG = "scored."  # of MLflow's runs, before a set's digest: how often they scored it

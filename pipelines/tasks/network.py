@@ -21,7 +21,7 @@ from dragoman.model.shards.manifest import Manifest, manifest_hash, read_manifes
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.text_batch import Batch
 from dragoman.model.text.tokenizer import TokenizerPair
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sharded import cutting, shard_command, training_file

@@ -11,7 +11,8 @@ from dragoman.model.runs.attempts import StaleAttemptError
 from dragoman.model.runs.spool import Spool
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.tracking.run import TrackedRun
-from dragoman.pipelines.tracking.server import TrackingConfig, resolve_paths
+from dragoman.pipelines.tracking.server import resolve_paths
+from dragoman.pipelines.tracking.settings import TrackingConfig
 from dragoman.pipelines.training import publishing
 from dragoman.pipelines.training.stopping import read_reason
 

@@ -20,7 +20,7 @@ from dragoman.model.plural import plural
 from dragoman.model.runs import paths
 from dragoman.model.runs.bundles import is_released
 from dragoman.model.shards.manifest import manifest_hash, read_manifest
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.model.untrusted import read_object
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.held_out import gate_split, held_out

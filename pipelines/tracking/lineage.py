@@ -30,7 +30,7 @@ from dragoman.pipelines.tracking import names, plots
 from dragoman.pipelines.tracking.author import user
 from dragoman.pipelines.tracking.descriptions import NOTE, describe_run, job_line, job_tags, without_markup
 from dragoman.pipelines.tracking.run import TrackedRun
-from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.tracking.settings import TrackingConfig
 
 GIT_SECONDS = 5.0  # for an answer
 HERE = Path(__file__).resolve().parent

@@ -1,30 +1,26 @@
-"""Finds a bundle by its path, by the run that made it, or as a version of a registered model."""
+"""Finds the bundle of a version of a registered model."""
 
 from dataclasses import replace
 from pathlib import Path
 
 from dragoman.model.errors import UserError
 from dragoman.model.names import check_name
-from dragoman.model.runs.bundles import find_bundle
-from dragoman.pipelines.tracking.registry import Registry, RegistryConfig
-from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.tracking.registry import Registry
+from dragoman.pipelines.tracking.settings import RegistryConfig, TrackingConfig
 
 
-def locate_bundle(
+def locate_version(
     place: str, key: str, runs: Path, cache: Path, tracking: TrackingConfig, registry: RegistryConfig
 ) -> Path:
-    """Returns the bundle directory of a path, a run's name or a registered version, which is downloaded if needed.
+    """Returns the bundle directory of a registered version, MODEL@ALIAS or MODEL/VERSION, downloaded if needed.
 
     Args:
         key: the setting, for the message.
-        runs: the folder of the runs.
+        runs: the folder of the runs, for the message.
         cache: the folder of downloaded versions.
 
     Raises UserError: nothing has that name; says where it was searched.
     """
-    directory = find_bundle(place, runs, cache)
-    if directory is not None:
-        return directory.absolute()
     reference = place.removeprefix("models:/")
     for separator in ("@", "/"):
         name, at_sign, version = reference.partition(separator)

@@ -4,32 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal
 
 from dragoman.model.errors import UserError
 from dragoman.model.files import exclusive
-from dragoman.model.ranges import Probability, Range, check_ranges
+from dragoman.model.ranges import check_ranges
 from dragoman.pipelines.tracking.author import user_and_machine
 from dragoman.pipelines.tracking.cards import NOISE_TAG
 from dragoman.pipelines.tracking.registry import Registry, Version
+from dragoman.pipelines.tracking.settings import PromoteConfig
 
 BEFORE_TAG = "champion_before"  # of a version: the champion that it replaced
 REASON_TAG = "champion_reason"  # of a version: when, by whom and why it became champion
-
-
-@dataclass
-class PromoteConfig:
-    """The version to make champion, and the proof that it needs."""
-
-    version: str | None = None  # null: the newest
-    split: str = "auto"  # of texts; auto: gate if the shards have it, else valid. Never the test set
-    # auto: BLEU; for word vectors the mean of Spearman's correlation and of correct analogies; for language models the
-    # likelihood, as bits per character (masked ones: nats per predicted token)
-    metric: Literal["auto", "bleu", "chrf", "similarity", "analogies", "likelihood"] = "auto"
-    p_value: Probability = 0.05  # a lead that chance explains no worse is refused
-    trials: Annotated[int, Range(100)] = 1000  # random exchanges of the paired test
-    force: bool = False  # promote without proof; needs a reason
-    reason: str = ""
 
 
 @dataclass(frozen=True)

@@ -18,20 +18,12 @@ from dragoman.pipelines.tracking.author import expected_owner
 from dragoman.pipelines.tracking.cards import BUNDLE_TAG
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.sender import find_registration
-from dragoman.pipelines.tracking.server import TrackingConfig, Verdict, connect, resolve_paths, verdict
+from dragoman.pipelines.tracking.server import Verdict, connect, resolve_paths, verdict
+from dragoman.pipelines.tracking.settings import RegistryConfig, TrackingConfig
 
 logger = logging.getLogger(__name__)
 # a model of each kind that has a registry of its own
 MODELS = {"labels": "classifier_transformer", "language": "rnnlm_lstm", "masked": "bert_tiny", "vectors": "skipgram"}
-
-
-@dataclass
-class RegistryConfig:
-    """The registered model for new versions."""
-
-    name: str = "corpus-en-de"
-    alias: str = "champion"  # what the endpoint follows
-    register: bool = True  # True: a finished training registers its bundle
 
 
 @dataclass(frozen=True)

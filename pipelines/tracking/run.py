@@ -17,7 +17,8 @@ from dragoman.pipelines.tracking import names
 from dragoman.pipelines.tracking.author import expected_owner, new_owner
 from dragoman.pipelines.tracking.plots import Figure
 from dragoman.pipelines.tracking.sender import Sender
-from dragoman.pipelines.tracking.server import TrackingConfig, check, is_database, resolve_paths
+from dragoman.pipelines.tracking.server import check, is_database, resolve_paths
+from dragoman.pipelines.tracking.settings import TrackingConfig
 
 LONGEST_PAUSE = 60.0  # seconds between two tries while the server is away
 

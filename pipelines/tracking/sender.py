@@ -17,7 +17,8 @@ from dragoman.model.runs.record import read
 from dragoman.model.runs.spool import REGISTRATIONS, Mark, Record, Spool
 from dragoman.pipelines.tracking import names
 from dragoman.pipelines.tracking.descriptions import EXPERIMENT, NOTE, SHARDINGS, with_lines
-from dragoman.pipelines.tracking.server import TrackingConfig, Verdict, connect, is_database, verdict
+from dragoman.pipelines.tracking.server import Verdict, connect, is_database, verdict
+from dragoman.pipelines.tracking.settings import TrackingConfig
 
 logger = logging.getLogger(__name__)
 

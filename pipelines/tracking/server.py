@@ -1,7 +1,6 @@
 """The MLflow server or database for records: its address, its client, and the meaning of its errors."""
 
 import dataclasses
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -9,26 +8,9 @@ from typing import Any
 from dragoman.model.addresses import mask_address
 from dragoman.model.errors import UserError
 from dragoman.model.mlflow_client import make_database, mlflow_client
-from dragoman.model.ranges import Amount, Positive
+from dragoman.pipelines.tracking.settings import TrackingConfig
 
 SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
-
-
-@dataclass
-class TrackingConfig:
-    """The tracking server and its time limits, in seconds."""
-
-    uri: str = "sqlite:///artifacts/mlflow/mlflow.db"  # or http(s)://host:port, postgresql://...
-    artifacts: str | None = "artifacts/mlflow/artifacts"  # for databases; a server has its own
-    experiment: str = "dragoman"
-    parent: str | None = None  # id of the parent run
-    offline: bool = False  # true: spool only; `dragoman sync` sends later
-    flush_seconds: Positive = 5.0  # interval of the background thread
-    timeout: Positive = 10.0  # for one request to the server
-    flush_timeout: Amount = 30.0  # longest wait for unsent records at a run's end
-    register_timeout: Amount = 120.0  # longest wait for its version in the registry
-    system_metrics: bool = True
-    system_seconds: Positive = 10.0  # between two samples of the machine
 
 
 class Verdict(Enum):

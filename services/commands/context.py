@@ -18,7 +18,7 @@ from dragoman.model.inference.words_in_context import SUFFIXES, Use, Uses, use_o
 from dragoman.model.shards.manifest import has_manifest
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.excerpt import excerpt
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.services.commands.lines import check_picture, file_errors, open_input, open_output, read_lines
 from dragoman.services.models.vectors_source import QueryConfig, VectorsSource, newest_bundle, vectors_folder
 

@@ -24,7 +24,7 @@ from dragoman.model.runs.bundles import is_released
 from dragoman.model.runs.lines import JournalReader
 from dragoman.model.shards.manifest import MANIFEST, manifest_hash, read_manifest
 from dragoman.model.shards.reader import ShardReader
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.model.untrusted import read_json, read_object
 from dragoman.services.models.home import NO_SETTING, Home, run_section
 from dragoman.services.models.registry import Registry, is_registered

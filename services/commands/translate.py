@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from dragoman.conf import compose
-from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_write
 from dragoman.model.inference.losses import Losses
 from dragoman.model.inference.translator import Alternative, Translation
 from dragoman.model.languages import MANY, nearest
 from dragoman.model.ranges import check_ranges
-from dragoman.model.settings import DecodeConfig
+from dragoman.model.settings import AlignmentConfig, DecodeConfig
 from dragoman.model.text.sentences import join, split
 from dragoman.services.commands.documents import KEY as ATTENTION
 from dragoman.services.commands.documents import (

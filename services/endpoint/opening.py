@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.errors import UserError
 from dragoman.model.files import read_secret
 from dragoman.model.inference.translator import Translation
-from dragoman.model.settings import DecodeConfig
+from dragoman.model.settings import AlignmentConfig, DecodeConfig
 from dragoman.services.endpoint.batcher import Batcher
 from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.endpoint.endpoint import Endpoint, TermsFile

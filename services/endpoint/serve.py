@@ -8,11 +8,10 @@ from functools import partial
 
 from dragoman.conf import compose
 from dragoman.conf.interrupts import handled_by
-from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.errors import UserError
 from dragoman.model.memory import keep_freed_memory
 from dragoman.model.ranges import check_ranges
-from dragoman.model.settings import DecodeConfig
+from dragoman.model.settings import AlignmentConfig, DecodeConfig
 from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.opening import open_endpoint, read_keys
 from dragoman.services.http.addresses import check_addresses

@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dragoman.model.alignment.attention_map import AlignmentConfig, AttentionMap
+from dragoman.model.alignment.attention_map import AttentionMap
 from dragoman.model.errors import UserError
+from dragoman.model.settings import AlignmentConfig
 from dragoman.services.subprocesses.pool import GoneError, Pool
 
 MODULE = "dragoman.services.models.aligning_worker"

@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
-from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.inference.aligner import Aligner, open_aligner
+from dragoman.model.settings import AlignmentConfig
 from dragoman.services.models.aligning import COMPUTING
 from dragoman.services.subprocesses.worker import serve
 

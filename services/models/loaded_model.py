@@ -9,13 +9,12 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.kinds import check_translates, open_any_translator
 from dragoman.model.inference.translator import Translation, Translator
 from dragoman.model.languages import MANY, base_language
-from dragoman.model.settings import DecodeConfig, EngineName
+from dragoman.model.settings import AlignmentConfig, DecodeConfig, EngineName
 from dragoman.services.models.aligning import AlignerApart
 from dragoman.services.models.registry import UNREGISTERED, ModelVersion
 from dragoman.services.subprocesses.pool import Pool

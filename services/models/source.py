@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.bundles.directory import read_facts
 from dragoman.model.bundles.download import bundle_folder
 from dragoman.model.bundles.translation import TranslationBundle, load_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.kinds import check_translates
 from dragoman.model.runs.bundles import bundles, find_bundle
-from dragoman.model.settings import DecodeConfig
+from dragoman.model.settings import AlignmentConfig, DecodeConfig
 from dragoman.services.models.home import Home
 from dragoman.services.models.loaded_model import LoadedModel, load_model
 from dragoman.services.models.registry import UNREGISTERED, ModelVersion, Registry, is_registered

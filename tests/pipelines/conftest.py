@@ -10,7 +10,7 @@ import pytest
 from dragoman.model.shards.manifest import ShardsConfig
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.tokenizer import EOS, TokenizerConfig
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.corpus.read import staging
 from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles

@@ -12,7 +12,7 @@ from dragoman.conf import compose
 from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.tokenizer import PAD
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.pipelines import entries
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.shard import shard

@@ -15,7 +15,7 @@ from dragoman.pipelines.corpus.read.cutting import fill_auto_cut
 from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, SplitFiles
 from dragoman.pipelines.shard import record, shard, task
 from dragoman.pipelines.tasks.translation import TRANSLATION
-from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.tracking.settings import TrackingConfig
 from tests.pipelines.conftest import Make, directory_bytes, make_pairs, split_texts, write_pairs
 
 pytestmark = pytest.mark.usefixtures("small_blocks")

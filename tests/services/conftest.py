@@ -20,9 +20,9 @@ from dragoman.model.networks.transformer import Transformer, TransformerConfig
 from dragoman.model.text.tokenizer import TokenizerConfig, TokenizerPair
 from dragoman.model.text.tokenizers import train_pair
 from dragoman.model.word_vectors.word2vec import Word2VecConfig
-from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
+from dragoman.pipelines.tracking.registry import Registry, register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun
-from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.tracking.settings import RegistryConfig, TrackingConfig
 from dragoman.services.endpoint import key_store
 from dragoman.services.jobs.ledger import database as ledger_database
 from dragoman.services.store.database import Database

@@ -11,8 +11,8 @@ import boto3
 import httpx
 import pytest
 
-from dragoman.pipelines.tracking.registry import Registry, RegistryConfig
-from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.tracking.registry import Registry
+from dragoman.pipelines.tracking.settings import RegistryConfig, TrackingConfig
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.executor import Start
 from dragoman.services.jobs.ledger.database import Database

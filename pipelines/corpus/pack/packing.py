@@ -14,7 +14,7 @@ from dragoman.model.shards.manifest import ShardEntry, ShardsConfig, chunk_recor
 from dragoman.model.shards.writer import Record, finished_shard, write_shard
 from dragoman.model.text.labels import LabelTokenizer, encode_tagged
 from dragoman.model.text.tokenizer import TokenizerPair
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.pipelines.corpus.clean.block import load_block, load_lines
 from dragoman.pipelines.corpus.plan.plan import Plan, code, load_codes
 

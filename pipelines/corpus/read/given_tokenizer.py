@@ -12,7 +12,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.languages import languages_of, same_pair
 from dragoman.model.shards.manifest import has_manifest, read_manifest
 from dragoman.model.text.tokenizer import TokenizerConfig, TokenizerPair
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.pipelines.corpus.read.scratch import write_json
 
 KEY = "tokenizer.same_as"

@@ -20,7 +20,7 @@ from dragoman.model.plural import plural
 from dragoman.model.runs.paths import label_picture
 from dragoman.model.shards.manifest import LABELS
 from dragoman.model.text.excerpt import excerpt
-from dragoman.model.text.labels import Task
+from dragoman.model.text.tokenizer import LabelTask
 from dragoman.pipelines.evaluation.base import Rows, SplitEvaluation, origin
 from dragoman.pipelines.evaluation.held_out import held_out
 from dragoman.pipelines.evaluation.labels import plots
@@ -110,7 +110,7 @@ class Mistake:
 class LabelEvaluation(SplitEvaluation):
     """The results, in the order of the held-out texts; a unit is a text, or for tags a word."""
 
-    task: Task
+    task: LabelTask
     labels: list[str]  # in the order of the outputs
     texts: list[str]
     gold: list[str]  # of each unit

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from dragoman.model.alignment.attention_map import END, AlignmentConfig, AttentionMap, Head, links, read
+from dragoman.model.alignment.attention_map import END, AttentionMap, Head, links, read
 from dragoman.model.errors import UserError
+from dragoman.model.settings import AlignmentConfig
 
 
 def shown(weights: list[list[float]], threshold: float = 0.0) -> AttentionMap:

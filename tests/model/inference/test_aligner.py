@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.model.alignment.attention_map import END, AlignmentConfig
+from dragoman.model.alignment.attention_map import END
 from dragoman.model.bundles.network import save_bundle
 from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.errors import UserError
@@ -15,6 +15,7 @@ from dragoman.model.inference.translator import Translation, open_translator
 from dragoman.model.networks.architectures import build_network, model_config
 from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.networks.prefixlm import PrefixTranslation
+from dragoman.model.settings import AlignmentConfig
 from dragoman.model.text.tokenizer import EOS, UNK, TokenizerConfig, TokenizerPair
 from dragoman.model.text.tokenizers import train_pair
 from dragoman.services.models.loaded_model import add_attention

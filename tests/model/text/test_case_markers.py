@@ -15,7 +15,8 @@ from dragoman.model.text.case_markers import MARKERS, mark, restore
 from dragoman.model.text.subword_regularization import SubwordSampler
 from dragoman.model.text.subwords import SubwordTokenizer
 from dragoman.model.text.tokenizer import EOS, Kind, TokenizerConfig, TokenizerPair
-from dragoman.model.text.tokenizers import load_pair, train_pair
+from dragoman.model.text.tokenizer_files import load_pair
+from dragoman.model.text.tokenizers import train_pair
 from tests.model.text.sampling import sample
 
 LINES = [

@@ -7,7 +7,8 @@ import pytest
 from dragoman.model.errors import UserError
 from dragoman.model.text.labels import FIRST, GAP, LabelTokenizer, encode_tagged, encode_words
 from dragoman.model.text.tokenizer import UNK, Tokenizer, TokenizerConfig, TokenizerPair
-from dragoman.model.text.tokenizers import load_pair, train
+from dragoman.model.text.tokenizer_files import load_pair
+from dragoman.model.text.tokenizers import train
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,8 @@ from dragoman.model.text.tokenizer import (
     TokenizerPair,
     without_surrogates,
 )
-from dragoman.model.text.tokenizers import draw_lines, load, load_pair, train_pair
+from dragoman.model.text.tokenizer_files import load, load_pair
+from dragoman.model.text.tokenizers import draw_lines, train_pair
 from dragoman.model.text.words import WordRules, WordTokenizer
 from tests.model.text.sampling import sample
 

@@ -11,7 +11,7 @@ from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.shards.verify import verify
 from dragoman.model.text.labels import FIRST, GAP, LabelTokenizer
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.pipelines import entries
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.read.labelled import labelled_sources

@@ -11,7 +11,7 @@ from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.shards.stream import StreamReader
 from dragoman.model.text.tokenizer import TokenizerConfig
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig, CorpusPart, SplitFiles
 from dragoman.pipelines.shard import shard

@@ -20,7 +20,7 @@ from dragoman.model.shards.reader import ShardReader
 from dragoman.model.shards.stream import StreamReader
 from dragoman.model.shards.verify import verify
 from dragoman.model.text.tokenizer import EOS, UNK, TokenizerConfig
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.model.text.words import WordTokenizer, rules_of
 from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.corpus import monolingual
@@ -31,7 +31,7 @@ from dragoman.pipelines.settings import ClusterConfig
 from dragoman.pipelines.shard import ShardResult, shard
 from dragoman.pipelines.tasks.training_texts import overlap
 from dragoman.pipelines.tracking.lineage import record_sharding
-from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.tracking.settings import TrackingConfig
 from dragoman.pipelines.unpack import main as unpack
 from tests.pipelines.conftest import directory_bytes
 from tests.pipelines.killed_sharding import kill_sharding, shard_over_ray

@@ -17,7 +17,8 @@ from dragoman.model.shards.reader import ShardReader
 from dragoman.model.shards.writer import write_shard
 from dragoman.model.text.batch import TranslationBatch
 from dragoman.model.text.tokenizer import EOS, PAD, TokenizerConfig
-from dragoman.model.text.tokenizers import load_pair, train_pair
+from dragoman.model.text.tokenizer_files import load_pair
+from dragoman.model.text.tokenizers import train_pair
 from dragoman.pipelines.loaders.pairs import LaneLoader, check_lengths, held_out_batches
 from dragoman.pipelines.settings import LoaderConfig
 from dragoman.pipelines.training.loop import merge_lanes

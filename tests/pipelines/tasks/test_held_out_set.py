@@ -16,7 +16,7 @@ from dragoman.pipelines.tasks.held_out_set import describe_set, held_split
 from dragoman.pipelines.tasks.training_texts import overlap
 from dragoman.pipelines.tracking import server
 from dragoman.pipelines.tracking.run import TrackedRun
-from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.tracking.settings import TrackingConfig
 from tests.held_out import keep_texts
 
 SOURCES = [f"The dog sees cat number {letter}." for letter in "abcdefghij"]

@@ -21,8 +21,8 @@ from dragoman.pipelines.config import Config
 from dragoman.pipelines.shard import shard
 from dragoman.pipelines.tasks import launch
 from dragoman.pipelines.tasks.language import judge
-from dragoman.pipelines.tracking.promotion import PromoteConfig
 from dragoman.pipelines.tracking.registry import Version
+from dragoman.pipelines.tracking.settings import PromoteConfig
 from dragoman.services.commands.inspect import contents
 from tests.pipelines.training.test_loop import flip_last_bit
 

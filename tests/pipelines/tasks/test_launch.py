@@ -15,7 +15,7 @@ from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.tasks import launch
 from dragoman.pipelines.tasks.run import Run
-from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.tracking.settings import TrackingConfig
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from dragoman.model.runs import checkpoints
 from dragoman.model.settings import DecodeConfig
 from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.text.tokenizer import BOS
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.pipelines import train
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.tasks import launch, lora

@@ -32,7 +32,8 @@ from dragoman.pipelines.settings import EmbeddingsConfig, LoaderConfig, Optimize
 from dragoman.pipelines.tasks import warm_start
 from dragoman.pipelines.tasks.identity import network_fingerprint
 from dragoman.pipelines.tasks.pretrained_embeddings import ROWS, initialise, matches
-from dragoman.pipelines.tracking.registry import RegistryConfig, Version
+from dragoman.pipelines.tracking.registry import Version
+from dragoman.pipelines.tracking.settings import RegistryConfig
 from dragoman.pipelines.training import checkpoint
 from dragoman.pipelines.training.final_weights import final_weights
 from dragoman.pipelines.training.loop import Trainer

@@ -21,7 +21,7 @@ from dragoman.model.settings import DecodeConfig
 from dragoman.model.shards.manifest import manifest_hash, read_manifest
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.tokenizer import SPECIAL, TokenizerPair
-from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.base import Evaluation
 from dragoman.pipelines.evaluation.held_out import gate_split, held_out

@@ -9,9 +9,8 @@ from dragoman.model.ports import free_ports
 from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.promote import promote_version
 from dragoman.pipelines.tracking import server
-from dragoman.pipelines.tracking.promotion import Outcome, PromoteConfig
-from dragoman.pipelines.tracking.registry import RegistryConfig
-from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.tracking.promotion import Outcome
+from dragoman.pipelines.tracking.settings import PromoteConfig, RegistryConfig, TrackingConfig
 from dragoman.pipelines.word_vectors.settings import EvaluateVectors, VectorsConfig
 
 

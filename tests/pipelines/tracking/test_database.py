@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.pipelines.tracking import server
-from dragoman.pipelines.tracking.server import TrackingConfig, connect
+from dragoman.pipelines.tracking.server import connect
+from dragoman.pipelines.tracking.settings import TrackingConfig
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -21,9 +21,10 @@ from dragoman.pipelines.tracking.lineage import (
     without_secrets,
 )
 from dragoman.pipelines.tracking.plots import curves
-from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
+from dragoman.pipelines.tracking.registry import Registry, register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun
-from dragoman.pipelines.tracking.server import TrackingConfig, connect
+from dragoman.pipelines.tracking.server import connect
+from dragoman.pipelines.tracking.settings import RegistryConfig, TrackingConfig
 
 HASH = "cd" * 32
 CONFIG = {"name": "a", "seed": 1, "model": {"width": 64}, "paths": {"root": "here"}, "tracking": {"uri": "secret"}}

@@ -16,9 +16,10 @@ import requests
 from mlflow.exceptions import MlflowException
 
 from dragoman.model.errors import ServiceError, UserError
-from dragoman.pipelines.tracking.registry import Registry, RegistryConfig
+from dragoman.pipelines.tracking.registry import Registry
 from dragoman.pipelines.tracking.run import TrackedRun
-from dragoman.pipelines.tracking.server import TrackingConfig, connect
+from dragoman.pipelines.tracking.server import connect
+from dragoman.pipelines.tracking.settings import RegistryConfig, TrackingConfig
 from tests.pipelines.tracking.test_promotion import Stage, unasked
 
 

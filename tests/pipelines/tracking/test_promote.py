@@ -12,10 +12,10 @@ from dragoman.model.errors import UserError
 from dragoman.model.shards.manifest import Manifest, write_manifest
 from dragoman.pipelines import entries
 from dragoman.pipelines.evaluation.held_out import gate_split
-from dragoman.pipelines.tracking.promotion import REASON_TAG, PromoteConfig, rollback
-from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, Version, register_bundle
+from dragoman.pipelines.tracking.promotion import REASON_TAG, rollback
+from dragoman.pipelines.tracking.registry import Registry, Version, register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun
-from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.tracking.settings import PromoteConfig, RegistryConfig, TrackingConfig
 from tests.held_out import keep_texts
 from tests.pipelines.tracking.conftest import promoted
 

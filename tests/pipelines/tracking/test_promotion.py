@@ -16,12 +16,11 @@ from dragoman.pipelines.tracking.promotion import (
     Compare,
     Comparison,
     Outcome,
-    PromoteConfig,
     promote,
     rollback,
 )
-from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, Version
-from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.tracking.registry import Registry, Version
+from dragoman.pipelines.tracking.settings import PromoteConfig, RegistryConfig, TrackingConfig
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from dragoman.model.runs.spool import Mark, Spool
 from dragoman.pipelines.tracking import plots, server
 from dragoman.pipelines.tracking.run import BackgroundSender, TrackedRun
 from dragoman.pipelines.tracking.sender import Sender
-from dragoman.pipelines.tracking.server import TrackingConfig, connect
+from dragoman.pipelines.tracking.server import connect
+from dragoman.pipelines.tracking.settings import TrackingConfig
 from tests.warm import CONTEXT
 
 ROOT = Path(__file__).resolve().parents[3]

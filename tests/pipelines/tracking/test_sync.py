@@ -14,7 +14,8 @@ from dragoman.model.errors import UserError
 from dragoman.model.runs.spool import Spool
 from dragoman.pipelines.sync import sync
 from dragoman.pipelines.tracking.run import TrackedRun
-from dragoman.pipelines.tracking.server import TrackingConfig, connect
+from dragoman.pipelines.tracking.server import connect
+from dragoman.pipelines.tracking.settings import TrackingConfig
 
 ROOT = Path(__file__).resolve().parents[3]
 

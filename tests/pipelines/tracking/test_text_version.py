@@ -15,10 +15,9 @@ from dragoman.model.settings import GenerateConfig
 from dragoman.model.text.tokenizer import BOS, MASK, PAD, SEP, UNK, TokenizerConfig
 from dragoman.model.text.tokenizers import train
 from dragoman.pipelines.tracking.cards import card_of
-from dragoman.pipelines.tracking.promotion import PromoteConfig
-from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
+from dragoman.pipelines.tracking.registry import Registry, register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun
-from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.tracking.settings import PromoteConfig, RegistryConfig, TrackingConfig
 from tests.held_out import keep_texts
 from tests.pipelines.tracking.conftest import promoted
 

@@ -14,10 +14,10 @@ from dragoman.model.text.words import WordTokenizer
 from dragoman.model.word_vectors.embeddings import Embeddings
 from dragoman.model.word_vectors.word2vec import Word2VecConfig
 from dragoman.pipelines import entries
-from dragoman.pipelines.tracking.promotion import REASON_TAG, PromoteConfig, rollback
-from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
+from dragoman.pipelines.tracking.promotion import REASON_TAG, rollback
+from dragoman.pipelines.tracking.registry import Registry, register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun
-from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.tracking.settings import PromoteConfig, RegistryConfig, TrackingConfig
 from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 from tests.pipelines.tracking.conftest import promoted
 

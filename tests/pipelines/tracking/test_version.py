@@ -25,10 +25,10 @@ from dragoman.model.runs.spool import Spool
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.model.text.tokenizers import train_pair
 from dragoman.pipelines.tracking import version
-from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
+from dragoman.pipelines.tracking.registry import Registry, register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.sender import Sender, find_registration
-from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.tracking.settings import RegistryConfig, TrackingConfig
 
 LINES = ["a man sees the dog .", "", "the woman reads ."]
 REGISTRY = RegistryConfig(name="demo-en-de")

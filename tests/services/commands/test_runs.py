@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.tracking.settings import TrackingConfig
 from dragoman.services.commands import models, runs
 from dragoman.services.commands.runs import age, headline
 from dragoman.services.models.registry import Registry

@@ -10,12 +10,12 @@ import httpx
 import pytest
 import torch
 
-from dragoman.model.alignment.attention_map import END, AlignmentConfig
+from dragoman.model.alignment.attention_map import END
 from dragoman.model.bundles.network import save_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
 from dragoman.model.networks.rnnsearch import RNNSearch, RNNSearchConfig
-from dragoman.model.settings import DecodeConfig
+from dragoman.model.settings import AlignmentConfig, DecodeConfig
 from dragoman.model.text.tokenizer import TokenizerPair
 from dragoman.services.commands.documents import MOST_MAPS
 from dragoman.services.commands.translate import translate

@@ -14,8 +14,9 @@ from libretranslatepy import LibreTranslateAPI
 
 from dragoman.model.errors import UserError
 from dragoman.model.settings import DecodeConfig
-from dragoman.pipelines.tracking.registry import Registry, RegistryConfig
-from dragoman.pipelines.tracking.server import TrackingConfig, connect
+from dragoman.pipelines.tracking.registry import Registry
+from dragoman.pipelines.tracking.server import connect
+from dragoman.pipelines.tracking.settings import RegistryConfig, TrackingConfig
 from dragoman.services.endpoint.opening import follow_models, read_keys
 from dragoman.services.endpoint.serve import check
 from dragoman.services.http.listening import bind

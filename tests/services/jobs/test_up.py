@@ -10,10 +10,10 @@ import pytest
 
 from dragoman.model.runs.spool import Spool
 from dragoman.pipelines.tracking.author import user
-from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig, promote, rollback
-from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
+from dragoman.pipelines.tracking.promotion import Comparison, promote, rollback
+from dragoman.pipelines.tracking.registry import Registry, register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun
-from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.tracking.settings import PromoteConfig, RegistryConfig, TrackingConfig
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.up.mlflow import ADMIN, FILES, JOBS, Login, read_login
 from tests.services.jobs.team import COMMAND, REPOSITORY, environment, serving, wait

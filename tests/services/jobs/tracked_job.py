@@ -6,7 +6,7 @@ from pathlib import Path
 
 def main(run: Path, steps: int, server: str) -> int:
     from dragoman.pipelines.tracking.run import TrackedRun
-    from dragoman.pipelines.tracking.server import TrackingConfig
+    from dragoman.pipelines.tracking.settings import TrackingConfig
 
     config = TrackingConfig(uri=server, flush_seconds=0.2, timeout=1.0, flush_timeout=1.0, system_metrics=False)
     tracked = TrackedRun(config, run, run.name)

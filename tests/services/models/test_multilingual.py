@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.bundles.network import save_bundle
 from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.translator import open_translator
 from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.settings import AlignmentConfig
 from dragoman.model.text.tokenizer import EOS, TokenizerConfig
 from dragoman.model.text.tokenizers import train_pair
 from dragoman.services.commands.translate import into

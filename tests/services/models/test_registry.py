@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.model.errors import ServiceError, UserError
-from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.tracking.settings import TrackingConfig
 from dragoman.services.models.home import Home
 from dragoman.services.models.registry import ModelVersion, Registry, bundle_within
 from dragoman.services.models.source import Loader
