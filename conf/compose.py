@@ -21,10 +21,9 @@ from dragoman.conf import endings
 from dragoman.conf.endings import end
 from dragoman.conf.groups import FOLDER, RECIPE, sections
 from dragoman.conf.interrupts import interruptible
-from dragoman.conf.mistakes import in_our_words, misspelt_option, refuse_hydras, refuse_unfitting, unknown_key
 from dragoman.conf.options import Options, read_options
 from dragoman.conf.own import search_path
-from dragoman.conf.words import chosen_keys, json_map, keep_text, quote_plain
+from dragoman.conf.words import chosen_keys, json_map, keep_text, quote_plain, refuse_hydras, refuse_unfitting
 from dragoman.model.errors import UserError
 from dragoman.model.schema import convert
 from dragoman.model.storage.places import local_folder
@@ -84,7 +83,7 @@ def run(
         with interruptible():
             if not any(word.startswith("-") for word in argv):
                 return once(argv)
-            options = read_options(argv, partial(misspelt_option, file_of(root)))
+            options = read_options(argv, partial(_misspelt_option, file_of(root)))
             if options.cfg is not None:
                 note = f"# As written; where nobody chose, `dragoman {verb}` takes what fits the corpus, and says it.\n"
                 return _show(options, root, shown, note if settle else "")
@@ -138,11 +137,27 @@ def values(words: Sequence[str], root: type[Any] | str = RECIPE, settle: Settle 
 
     Raises UserError: an override cannot be parsed, a key or choice is unknown, or an interpolation leads nowhere.
     """
-    with in_our_words(words, file_of(root)):
+    with _in_our_words(words, file_of(root)):
         node = _compose(words, root)
         for changes in settle(lambda: _resolve(node), chosen_keys(words)) if settle else ():
             _put(node, changes)
         return _resolve(node)
+
+
+@contextlib.contextmanager
+def _in_our_words(words: Sequence[str], file: str) -> Iterator[None]:
+    """Turns errors of Hydra and OmegaConf within the block into mistakes in `words`, of the root `file`."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as problem:
+        from dragoman.conf.mistakes import refusal  # needed for a mistake alone
+
+        mistake = refusal(problem, words, file)
+        if mistake is None:
+            raise
+        raise mistake from None
 
 
 def file_of(root: type[Any] | str) -> str:
@@ -215,6 +230,8 @@ def typed(root: type[Root], values: Mapping[str, Any]) -> Root:
     schema = sections(file_of(root))
     for key in values:
         if key not in schema:
+            from dragoman.conf.mistakes import unknown_key  # needed for a mistake alone
+
             raise unknown_key(key, schema, file=file_of(root))
     return root(**sections_typed)
 
@@ -230,12 +247,18 @@ def fingerprint(values: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def _misspelt_option(file: str, option: str, value: str) -> str:
+    from dragoman.conf.mistakes import misspelt_option  # needed for a mistake alone
+
+    return misspelt_option(file, option, value)
+
+
 def _show(options: Options, root: type[Any], sections_read: Sequence[str] | None, note: str) -> int:
     """Prints `note` and the sections that are read, by default those of `root`, after checking all types."""
     from omegaconf import OmegaConf
 
     words = options.overrides
-    with in_our_words(words, file_of(root)):
+    with _in_our_words(words, file_of(root)):
         node = _compose(words, root)
         resolved = _resolve(node)
         typed(root, resolved)

@@ -3,10 +3,9 @@
 Answers an unknown key with the setting that other tools call so (`other_names.yaml`), or with a similar one.
 """
 
-import contextlib
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -17,7 +16,6 @@ from dragoman.conf.groups import (
     choices,
     content,
     default_choices,
-    merge_choice,
     sections,
     written_defaults,
 )
@@ -93,20 +91,6 @@ def _suggest_in(key: str, value: str, file: str) -> str | None:
     return suggest(key, value, written_defaults(file), choices(name) if name in sections(file) else ())
 
 
-@contextlib.contextmanager
-def in_our_words(words: Sequence[str], file: str) -> Iterator[None]:
-    """Turns errors of Hydra and OmegaConf within the block into mistakes in `words`, of the root `file`."""
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as problem:
-        mistake = refusal(problem, words, file)
-        if mistake is None:
-            raise
-        raise mistake from None
-
-
 def refusal(problem: Exception, words: Sequence[str], file: str) -> UserError | None:
     """Returns the user's mistake behind an error of composing `words`; None if there is none."""
     import yaml
@@ -155,28 +139,6 @@ def misspelt_option(file: str, option: str, value: str) -> str:
     near = next((known for known in OPTIONS if get_close_matches(name, [known.partition(" ")[0]], cutoff=0.85)), None)
     meant = f"--{near}" if near else _suggest_in(LETTERS.get(option, option), value, file)
     return f"{option}: no such option; " + (f"write {meant}" if meant else "settings are key=value")
-
-
-def refuse_hydras(words: Iterable[str]) -> None:
-    """Refuses settings of Hydra itself, which would be read and have no effect."""
-    for word in words:
-        if re.match(r"[+~]*hydra([./=@]|$)", word):
-            raise UserError(f"{word}: Hydra's own settings have no effect here; a verb's are shown by --help")
-
-
-def refuse_unfitting(words: Sequence[str]) -> None:
-    """Refuses a model for which an experiment has settings that it does not know."""
-    values = {key: value for key, _, value in (word.partition("=") for word in words)}
-    experiment, model = values.get("experiment", ""), values.get("model", "")
-    if experiment not in choices("experiment") or model not in choices("model"):
-        return
-    choice = merge_choice("model", model)
-    for key in content(f"experiment/{experiment}").get("model", {}):
-        if key not in choice and f"~model.{key}" not in values:
-            raise UserError(
-                f"model={model}: experiment={experiment} sets model.{key}, which this network has not; leave that out "
-                f"with ~model.{key}, or choose another experiment"
-            )
 
 
 def _misspelt(word: str, file: str) -> str | None:

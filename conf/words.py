@@ -5,10 +5,11 @@ import dataclasses
 import json
 import re
 import types
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from dragoman.conf.groups import experiment_keys, roots, written_defaults
+from dragoman.conf.groups import choices, content, experiment_keys, merge_choice, roots, written_defaults
+from dragoman.model.errors import UserError
 
 KEY = re.compile(r"(?:\+\+?|~)?[A-Za-z_][\w./@:-]*")
 PLAIN = re.compile(r"[\w./:@%*+-]*", re.ASCII)  # a value that Hydra reads without quotes
@@ -139,3 +140,25 @@ def read(word: str) -> Any:
     with contextlib.suppress(HydraException, ValueError, TypeError, RecursionError):
         return OverridesParser.create().parse_override(word)
     return None
+
+
+def refuse_hydras(words: Iterable[str]) -> None:
+    """Refuses settings of Hydra itself, which would be read and have no effect."""
+    for word in words:
+        if re.match(r"[+~]*hydra([./=@]|$)", word):
+            raise UserError(f"{word}: Hydra's own settings have no effect here; a verb's are shown by --help")
+
+
+def refuse_unfitting(words: Sequence[str]) -> None:
+    """Refuses a model for which an experiment has settings that it does not know."""
+    values = {key: value for key, _, value in (word.partition("=") for word in words)}
+    experiment, model = values.get("experiment", ""), values.get("model", "")
+    if experiment not in choices("experiment") or model not in choices("model"):
+        return
+    choice = merge_choice("model", model)
+    for key in content(f"experiment/{experiment}").get("model", {}):
+        if key not in choice and f"~model.{key}" not in values:
+            raise UserError(
+                f"model={model}: experiment={experiment} sets model.{key}, which this network has not; leave that out "
+                f"with ~model.{key}, or choose another experiment"
+            )

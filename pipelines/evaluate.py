@@ -9,15 +9,17 @@ import contextlib
 import logging
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from dragoman.conf import compose, showing
 from dragoman.model.bundles.directory import Bundle, bundle_hash, bundle_kind
+from dragoman.model.errors import UserError
 from dragoman.model.inference.kinds import KINDS, open_bundle
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.base import Evaluation
-from dragoman.pipelines.tasks.base import compare_rivals, task_of
+from dragoman.pipelines.tasks.base import Task, task_of
 from dragoman.pipelines.tasks.held_out_set import describe_set
 
 logger = logging.getLogger(__name__)
@@ -77,3 +79,16 @@ def record_folder(config: Config, bundle: Path) -> Path:
         folder = config.paths.local(config.paths.root) / "evaluations" / bundle_hash(bundle)[:12]
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+
+def compare_rivals(task: Task, config: Config, ours: Any, rivals: Mapping[str, Any]) -> str:
+    """Returns a line per rival bundle, by name: both scores, their difference and its probability by chance."""
+    lines = []
+    for name, rival in rivals.items():
+        theirs = task.evaluate(config, rival)
+        if type(theirs) is not type(ours):
+            raise UserError(
+                "evaluate.against: one network denoises, the other translates; they have no figure in common"
+            )
+        lines.append(ours.compare(theirs, config.evaluate.trials).line(baseline=f" {name}"))
+    return "\n".join(lines)

@@ -50,7 +50,7 @@ from dragoman.pipelines.corpus.read.sources import Source, sources_of
 from dragoman.pipelines.corpus.settings import CorpusConfig
 from dragoman.pipelines.corpus.sharded import shard_command
 from dragoman.pipelines.corpus.sizes import BY_SIZE
-from dragoman.pipelines.tracking.lineage import record_sharding
+from dragoman.pipelines.tracking.sharding import record_sharding
 
 logger = logging.getLogger(__name__)
 REWRITTEN = ("labelled", "webdataset")  # formats whose files are rewritten as lines

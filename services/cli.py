@@ -18,11 +18,8 @@ from dragoman.conf.own import checked_folder, read_settings
 from dragoman.conf.showing import as_json
 from dragoman.model.environment import restore_environment
 from dragoman.model.errors import UserError
-from dragoman.services import completion
 from dragoman.services.from_home import with_home
-from dragoman.services.help import general_help, verb_help
 from dragoman.services.verbs import VERBS, run_verb, take_json
-from dragoman.services.version import version
 
 
 def main(argv: Sequence[str], planned: bool = False) -> int:
@@ -53,12 +50,18 @@ def _dispatch(argv: list[str], run: Callable[[str, Sequence[str]], int]) -> int:
     if argv[:1] == ["help"] and len(argv) > 1:
         argv = [argv[1], "--help"]
     if not argv or argv[0] in ("-h", "--help", "help"):
+        from dragoman.services.help import general_help
+
         print(general_help(VERBS))
         return OK
     if argv[0] in ("-V", "-v", "--version", "version"):
+        from dragoman.services.version import version
+
         print(f"dragoman {version()}")
         return OK
     if argv[0] in ("-sc", "--shell-completion"):
+        from dragoman.services import completion
+
         return completion.answer(argv[1:], VERBS)
     name, *rest = argv
     if name not in VERBS:
@@ -66,6 +69,8 @@ def _dispatch(argv: list[str], run: Callable[[str, Sequence[str]], int]) -> int:
         raise UserError(f"unknown verb: {name!r} is not known.{near} `dragoman --help` lists the verbs")
     verb = VERBS[name]
     if any(word in ("-h", "--help", "--help-all") for word in rest):
+        from dragoman.services.help import verb_help
+
         print(verb_help(name, verb, "--help-all" in rest))
         return OK
     with remembered(rest):

@@ -118,6 +118,8 @@ def _softmax(scores: Tensor) -> Tensor:
 class SelfAttention(nn.Module):
     """Every position attends to its own sequence; one product computes queries, keys and values."""
 
+    low_rank_target = "attention"  # its name in train.lora.targets
+
     def __init__(self, width: int, heads: int, dropout: float, kv_heads: int = 0) -> None:
         """`kv_heads`: key and value heads; 0: as many as query heads."""
         super().__init__()
@@ -161,6 +163,8 @@ class SelfAttention(nn.Module):
 
 class CrossAttention(nn.Module):
     """Positions of the target attend to the encoder's states."""
+
+    low_rank_target = "attention"  # its name in train.lora.targets
 
     def __init__(self, width: int, heads: int, dropout: float, kv_heads: int = 0) -> None:
         super().__init__()

@@ -206,6 +206,8 @@ class FeedForward(nn.Module):
     The gate adds half as many parameters; two thirds of the feed-forward width compensate for it (Shazeer 2020).
     """
 
+    low_rank_target = "feed_forward"  # its name in train.lora.targets
+
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
         self.gated = config.activation == "swiglu"

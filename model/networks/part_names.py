@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from torch import nn
 
 from dragoman.model.errors import unknown
-from dragoman.model.layers.attention import CrossAttention, SelfAttention
-from dragoman.model.layers.transformer_layers import FeedForward
 
 Prefixes = tuple[str, ...]
 STACK = ("positions.", "layers.", "norm.")
@@ -42,10 +40,7 @@ PARTS: dict[str, Mapping[str, Prefixes]] = {
     "transformer_head": {"embeddings": ONE_TABLE, "encoder": STACK, "output": HEAD_OUTPUT},
 }
 
-PRODUCTS: dict[str, tuple[type[nn.Module], ...]] = {  # layers whose products get low-rank factors, by their names
-    "attention": (SelfAttention, CrossAttention),
-    "feed_forward": (FeedForward,),
-}
+TARGETS = ("attention", "feed_forward")  # `low_rank_target` of layers whose products may get low-rank factors
 
 
 def parameters(network: nn.Module, prefixes: Prefixes) -> Iterator[tuple[str, nn.Parameter]]:
@@ -67,9 +62,9 @@ def products(
 ) -> Iterator[tuple[str, nn.Linear]]:
     """Yields (name, layer) of each product of the `targets` in these parts."""
     prefixes = tuple(prefix for part in parts for prefix in PARTS[architecture][part])
-    kinds = tuple(kind for target in targets for kind in PRODUCTS[target])
+    chosen = set(targets)
     for name, module in list(network.named_modules()):
-        if isinstance(module, kinds) and name.startswith(prefixes):
+        if getattr(module, "low_rank_target", "") in chosen and name.startswith(prefixes):
             yield from (
                 (f"{name}.{own}", child) for own, child in module.named_children() if isinstance(child, nn.Linear)
             )

@@ -13,20 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.model.bundles.directory import Bundle
-from dragoman.model.errors import UserError, unknown
+from dragoman.model.errors import unknown
 from dragoman.model.loaded import loaded
 from dragoman.model.networks.architectures import architecture
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.settings import ClusterConfig
 from dragoman.pipelines.tasks.run import Run
-from dragoman.pipelines.tracking.promotion import Comparison
-from dragoman.pipelines.tracking.registry import Registry, Version
 from dragoman.pipelines.tracking.run import TrackedRun
 
 if TYPE_CHECKING:
     from dragoman.pipelines.evaluation.base import Evaluation
-    from dragoman.pipelines.evaluation.significance import Significance
+    from dragoman.pipelines.tracking.promotion import Comparison
+    from dragoman.pipelines.tracking.registry import Registry, Version
 
 
 @dataclass(frozen=True)
@@ -40,26 +39,8 @@ class Plan:
     timed: bool = False  # the journal will name an earlier last step
 
 
-def compared(test: "Significance", **more: Any) -> Comparison:
-    """Returns what a promotion asks of a test."""
-    sizes = test.items, test.unit, test.lower_is_better
-    return Comparison(test.metric, test.candidate, test.baseline, test.p_value, *sizes, **more)
-
-
-def compare_rivals(task: "Task", config: Config, ours: Any, rivals: Mapping[str, Any]) -> str:
-    """Returns a line per rival bundle, by name: both scores, their difference and its probability by chance."""
-    lines = []
-    for name, rival in rivals.items():
-        theirs = task.evaluate(config, rival)
-        if type(theirs) is not type(ours):
-            raise UserError(
-                "evaluate.against: one network denoises, the other translates; they have no figure in common"
-            )
-        lines.append(ours.compare(theirs, config.evaluate.trials).line(baseline=f" {name}"))
-    return "\n".join(lines)
-
-
-Judge = Callable[[Config, Registry, Version, Version | None], Comparison]  # by the sections `promote` and `paths`
+# by the sections `promote` and `paths`
+Judge = Callable[[Config, "Registry", "Version", "Version | None"], "Comparison"]
 
 
 class Training(ABC):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.conf import compose
 from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.loaded import later
 from dragoman.model.memory import keep_few_products
 from dragoman.model.runs import lock, paths
 from dragoman.model.storage.mirror import remote_of
@@ -20,7 +21,6 @@ from dragoman.pipelines.config import Config
 from dragoman.pipelines.tasks import training_texts
 from dragoman.pipelines.tasks.base import Plan, Task, task_for
 from dragoman.pipelines.tasks.identity import check_run_dir, claim_run_dir
-from dragoman.pipelines.tasks.release import release
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tasks.schedule import describe_plans, settle_schedule
 from dragoman.pipelines.tasks.workers import is_first, with_lanes, worker_sizes
@@ -31,6 +31,8 @@ from dragoman.pipelines.training.stopping import Signals, is_paused, signals
 
 if TYPE_CHECKING:
     from dragoman.pipelines.cluster.bridge import BridgeEnds
+
+release = later("dragoman.pipelines.tasks.release:release")  # what the end of a training needs, loaded at the end
 
 
 def train(config: Config, say: Callable[[str], object] = print) -> Path | None:
@@ -75,7 +77,8 @@ def _train(config: Config, run: Run, say: Callable[[str], object]) -> Path | Non
                 if is_first() and config.train.max_minutes:
                     settle_schedule(config)  # the number of steps is known by now
                     tag_plans(config, run)
-            return release(config, run, task, say) if is_first() else None
+            bundle: Path | None = release(config, run, task, say) if is_first() else None
+            return bundle
 
 
 def check(config: Config) -> None:

@@ -13,7 +13,7 @@ from torch import nn
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.layers.low_rank import LowRank
 from dragoman.model.networks import part_names
-from dragoman.model.networks.part_names import PARTS, PRODUCTS, check_part, parameters
+from dragoman.model.networks.part_names import PARTS, TARGETS, check_part, parameters
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.settings import LoraConfig
 
@@ -61,10 +61,10 @@ def products(config: Config, network: nn.Module) -> Iterator[tuple[str, nn.Linea
         if part not in stacks:
             raise unknown("train.lora.parts", part, stacks)
     if not settings.targets:
-        raise UserError(f"train.lora.targets=[]: nothing is left to train. Choices: {', '.join(PRODUCTS)}")
+        raise UserError(f"train.lora.targets=[]: nothing is left to train. Choices: {', '.join(TARGETS)}")
     for target in settings.targets:
-        if target not in PRODUCTS:
-            raise unknown("train.lora.targets", target, PRODUCTS)
+        if target not in TARGETS:
+            raise unknown("train.lora.targets", target, TARGETS)
     kept = [part for part in settings.parts or stacks if part not in settings.whole]
     if (settings.parts and kept != settings.parts) or not kept:
         raise UserError(f"train.lora.whole=[{','.join(settings.whole)}]: trains whole what is to get factors")

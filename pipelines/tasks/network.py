@@ -130,7 +130,7 @@ class Learning(ABC):
 class NetworkTraining(Training):
     """The training of a kind of network: `learning` has its data and its checks."""
 
-    learning: type[Learning]
+    learning: Callable[[Config], Learning]
     unread: tuple[str, ...]
 
     def validate(self, config: Config) -> None:
@@ -177,7 +177,7 @@ class NetworkTraining(Training):
         learning = self.learning(config)
         warm_start.keep(config, learning.tokenizers)
         train = config.train
-        return Plan(train.max_steps, self.learning.unit, config.cluster, learning.plan(), bool(train.max_minutes))
+        return Plan(train.max_steps, learning.unit, config.cluster, learning.plan(), bool(train.max_minutes))
 
     def train_rank(self, config: Config, ranks: Ranks, run: Run) -> Progress:
         """Trains on this rank until the run is over, from the run's newest checkpoint."""
@@ -200,7 +200,7 @@ class NetworkTraining(Training):
                 config.seed,
                 held_out=learning.held_out(ranks),
                 bleu=learning.bleu(ranks),
-                time_limit=TimeLimit(minutes, run.began, self.learning.passes) if minutes else None,
+                time_limit=TimeLimit(minutes, run.began, learning.passes) if minutes else None,
             )
             return trainer.run(tracked.metrics if tracked else lambda step, values: None)
 

@@ -11,8 +11,9 @@ from dragoman.model.inference.kinds import open_bundle
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.base import SplitEvaluation
 from dragoman.pipelines.evaluation.held_out import gate_split
+from dragoman.pipelines.evaluation.significance import Significance
 from dragoman.pipelines.settings import EvaluateConfig
-from dragoman.pipelines.tasks.base import Judge, compared
+from dragoman.pipelines.tasks.base import Judge
 from dragoman.pipelines.tracking.promotion import Comparison
 from dragoman.pipelines.tracking.registry import Registry, Version
 
@@ -41,3 +42,9 @@ def judge_by_split(
         return compared(ours.compare(baseline, settings.trials), digits=4, floor=name, of=split)
 
     return judge
+
+
+def compared(test: Significance, **more: Any) -> Comparison:
+    """Returns what a promotion asks of a test."""
+    sizes = test.items, test.unit, test.lower_is_better
+    return Comparison(test.metric, test.candidate, test.baseline, test.p_value, *sizes, **more)

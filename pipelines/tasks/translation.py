@@ -7,19 +7,19 @@ from functools import cached_property, partial
 from dragoman.model.errors import UserError
 from dragoman.model.inference.bleu import tokeniser
 from dragoman.model.layers.positions import Positions
-from dragoman.model.loaded import later
+from dragoman.model.loaded import later, loaded
 from dragoman.model.networks.architectures import wrong_kind
 from dragoman.model.networks.network import Network, TranslationNetwork
 from dragoman.model.shards.reader import ShardReader, open_reader
 from dragoman.model.text.batch import TranslationBatch
 from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sharded import WITHOUT, missing, shard_command
-from dragoman.pipelines.loaders.denoising import DenoisingLoader, held_out_noised
 from dragoman.pipelines.loaders.pairs import LaneLoader, check_lengths, held_out_batches
 from dragoman.pipelines.tasks import pretrained_embeddings
 from dragoman.pipelines.tasks.base import Task
 from dragoman.pipelines.tasks.identity import check_shards
-from dragoman.pipelines.tasks.network import Learning, NetworkTraining, refuse_bleu
+from dragoman.pipelines.tasks.network import Learning, NetworkTraining
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ RELEASE = "dragoman.pipelines.tasks.translation_release"  # what only the end of
 
 
 class Pairs(Learning):
-    """Pairs of sentences, or noised texts of each side."""
+    """Pairs of sentences."""
 
     kind, unit, passes = "translation", "target tokens", 22.0
 
@@ -40,23 +40,16 @@ class Pairs(Learning):
         return network
 
     @property
-    def denoises(self) -> bool:
-        """True for a training on noised texts of each side instead of pairs."""
-        return self.settings.denoise != "none"
-
-    @property
     def of_loader(self) -> Sequence[str]:
-        return (DenoisingLoader if self.denoises else LaneLoader).of
+        return LaneLoader.of
 
     def loader(self, rank: int = 0, world: int = 1) -> LaneLoader:
         reader = open_reader(self.shards, "train", self.settings.reader)
-        return (DenoisingLoader if self.denoises else LaneLoader)(reader, self.settings, self.config.seed, rank, world)
+        return LaneLoader(reader, self.settings, self.config.seed, rank, world)
 
     def held_out(self, ranks: Ranks) -> Callable[[], Iterable[TranslationBatch]]:
         reader = ShardReader(self.shards, "valid")
         reader.expect_all()
-        if self.denoises:
-            return lambda: held_out_noised(reader, self.settings, ranks.rank, ranks.world)
         return lambda: held_out_batches(reader, self.settings.batch_tokens, ranks.rank, ranks.world)
 
     def bleu(self, ranks: Ranks) -> Callable[[], float]:
@@ -64,12 +57,6 @@ class Pairs(Learning):
 
     def check(self) -> None:
         manifest, config = self.manifest, self.config
-        if manifest.kind != "parallel" and self.denoises:
-            raise UserError(
-                f"loader.denoise={config.loader.denoise}: needs shards of two sides, and those in {self.shards} are "
-                f"{manifest.kind}. One text may be both sides: dragoman shard corpus=moses pair=en-en "
-                f"corpus.train.source=FILE corpus.train.target=FILE; then train with loader.side=source"
-            )
         if manifest.kind != "parallel":
             labels = "model=classifier_transformer registry=labels (or tagger_transformer), "
             raise UserError(
@@ -84,8 +71,6 @@ class Pairs(Learning):
                 command = shard_command(f"corpus.cut.{split}=0.02", beside=config.paths.shards)
                 raise UserError(f"{self.shards}: {missing(manifest, split)}: {command}")
         tokeniser(config.evaluate.tokenize, config.languages[1])
-        if self.denoises:  # it learns no translation that could be measured
-            refuse_bleu(config, f"loader.denoise={config.loader.denoise}")
         bound = any(isinstance(module, Positions) for module in self.network.modules())
         most = min(self.network.max_source_positions, self.network.max_target_positions) if bound else None
         check_lengths(manifest.split("train"), manifest.length_bounds, self.settings, most)
@@ -107,9 +92,16 @@ class Pairs(Learning):
         return f"{records:,} pairs: {{steps:,}} steps of {tokens:,} tokens"
 
 
+def learned(config: Config) -> Pairs:
+    """Returns the pairs, or with `loader.denoise` the noised texts of each side."""
+    noised = "dragoman.pipelines.tasks.noised:NoisedTexts"
+    pairs: Pairs = Pairs(config) if config.loader.denoise == "none" else loaded(noised)(config)
+    return pairs
+
+
 TRANSLATION = Task(
     Pairs.kind,
-    NetworkTraining(Pairs, unread=("vectors",)),
+    NetworkTraining(learned, unread=("vectors",)),
     save_bundle=later(f"{RELEASE}:save_bundle"),
     record=later(f"{RELEASE}:record"),
     evaluate=later(f"{RELEASE}:evaluate"),

@@ -30,8 +30,8 @@ from dragoman.pipelines.evaluation.significance import compare_translations
 from dragoman.pipelines.evaluation.translation import TranslationEvaluation, evaluate_bundle
 from dragoman.pipelines.evaluation.tuning import gate_int8, tune_length_penalty
 from dragoman.pipelines.loaders.denoising import OF_NOISE
-from dragoman.pipelines.tasks.base import compared
 from dragoman.pipelines.tasks.network import final_network
+from dragoman.pipelines.tasks.split_comparison import compared
 from dragoman.pipelines.tracking.cards import BUNDLE_TAG
 from dragoman.pipelines.tracking.promotion import Comparison
 from dragoman.pipelines.tracking.registry import Registry, Version

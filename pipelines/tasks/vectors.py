@@ -22,9 +22,10 @@ from dragoman.pipelines.evaluation.word_vectors.comparison import METRICS, compa
 from dragoman.pipelines.evaluation.word_vectors.evaluation import halves, read_sets
 from dragoman.pipelines.loaders.segments import shard_vocabulary, side_number
 from dragoman.pipelines.settings import ClusterConfig
-from dragoman.pipelines.tasks.base import Plan, Task, Training, compared
+from dragoman.pipelines.tasks.base import Plan, Task, Training
 from dragoman.pipelines.tasks.identity import check_shards
 from dragoman.pipelines.tasks.run import Run
+from dragoman.pipelines.tasks.split_comparison import compared
 from dragoman.pipelines.tasks.vectors_release import evaluate, origin, record, save_bundle
 from dragoman.pipelines.tasks.vectors_training import check_method, count, fingerprint, make_feed, train_rank
 from dragoman.pipelines.tasks.workers import is_first, worker_count

@@ -1,4 +1,4 @@
-"""Records where a sharding and a training come from, so that each leads to the other.
+"""Records where a training comes from; `sharding.py` where its shards do, so that each leads to the other.
 
 model version --run id--> training run --shard_run_id, manifest_hash--> sharding run --> sources, drop counts
                                 |                                            |
@@ -22,15 +22,11 @@ import yaml
 from dragoman.conf.groups import choices, merge_choice, written_defaults
 from dragoman.model.addresses import mask_credentials
 from dragoman.model.bundles.ancestry import ancestry, tokenizer_facts
-from dragoman.model.confinement import make_folder, read_grant
-from dragoman.model.names import check_name
-from dragoman.model.runs.spool import Spool
 from dragoman.model.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
-from dragoman.pipelines.tracking import names, plots
+from dragoman.pipelines.tracking import names
 from dragoman.pipelines.tracking.author import user
 from dragoman.pipelines.tracking.descriptions import NOTE, describe_run, job_line, job_tags, without_markup
 from dragoman.pipelines.tracking.run import TrackedRun
-from dragoman.pipelines.tracking.settings import TrackingConfig
 
 GIT_SECONDS = 5.0  # for an answer
 HERE = Path(__file__).resolve().parent
@@ -105,64 +101,9 @@ NOT_PARAMETERS = (
 )
 
 
-def log_sharding(run: TrackedRun, config: Mapping[str, Any], config_hash: str, shards: Path) -> None:
-    """Logs a finished shard directory: a run of its own, found again by the manifest's hash."""
-    manifest = _log_shards(run, "shard", config, config_hash, shards)
-    run.artifact(shards / MANIFEST, "shards", keep=True)
-    run.table(
-        ["name", "lines", "bytes", "sha256"],
-        [[source.get(key) for key in ("name", "lines", "bytes", "sha256")] for source in manifest.sources],
-        "shards/sources.json",
-    )
-    totals: dict[str, float] = {}
-    for name, split in manifest.splits.items():
-        totals |= {
-            f"{name}/records": split.records,
-            f"{name}/source_tokens": split.source_tokens,
-            f"{name}/target_tokens": split.target_tokens,
-            f"{name}/shards": len(split.shards),
-        }
-        sides = {manifest.languages[0]: split.source_lengths}
-        if manifest.kind == "parallel":
-            sides[manifest.languages[1]] = split.target_lengths
-        run.figure(
-            plots.length_histogram(manifest.length_bounds, sides, f"{manifest.corpus} {name}: sentences by length"),
-            f"shards/lengths-{name}.png",
-        )
-    for name, rules in manifest.dropped.items():
-        totals |= {f"{name}/dropped/{rule}": count for rule, count in rules.items()}
-        kept = manifest.splits[name].records if name in manifest.splits else 0
-        run.figure(
-            plots.draw_dropped(rules, kept, f"{manifest.corpus} {name}: what was dropped"), f"shards/dropped-{name}.png"
-        )
-    run.metrics(0, totals)
-    if manifest.warnings:
-        run.text("\n".join(manifest.warnings) + "\n", "shards/warnings.txt")
-    for source in manifest.sources:
-        run.dataset(str(source.get("name")), str(source.get("sha256")), source, context="source")
-
-
-def record_sharding(
-    tracking: TrackingConfig, runs: Path, config: Mapping[str, Any], config_hash: str, shards: Path
-) -> None:
-    """Records a sharding as a run named after the manifest's hash: the same shards are recorded once."""
-    corpus = check_name(f"{shards / MANIFEST}: corpus", read_manifest(shards).corpus)
-    name = f"shard-{corpus}-{manifest_hash(shards)[:12]}"
-    try:
-        if any(record.fields.get("status") == "FINISHED" for record in Spool(runs / name).records()):
-            return
-    except PermissionError:
-        if read_grant() is None:
-            raise
-        return  # it belongs to another owner of the job service, who made the same shards
-    make_folder(runs / name)
-    with TrackedRun(tracking, runs / name, name, system=False) as run:
-        log_sharding(run, config, config_hash, shards)
-
-
 def log_training(run: TrackedRun, config: Mapping[str, Any], config_hash: str, shards: Path) -> None:
     """Logs a training before its first step: configuration, code, data, and the link to the sharding run."""
-    _log_shards(run, "train", config, config_hash, shards)
+    log_shards(run, "train", config, config_hash, shards)
     run.tags(ancestry(tokenizer_facts(read_manifest(shards))))
     run.artifact(shards / MANIFEST, "shards", keep=True)
 
@@ -177,11 +118,11 @@ def log_import(run: TrackedRun, origin: Mapping[str, Any], pair: str, digest: st
 
 def log_comparison(run: TrackedRun, config: Mapping[str, Any], config_hash: str, shards: Path) -> None:
     """Logs a comparison of networks except its results: configuration, code, data."""
-    _log_shards(run, "compare", config, config_hash, shards)
+    log_shards(run, "compare", config, config_hash, shards)
     run.params({key: config[key] for key in ("models", "compare")})
 
 
-def _log_shards(run: TrackedRun, kind: str, config: Mapping[str, Any], config_hash: str, shards: Path) -> Manifest:
+def log_shards(run: TrackedRun, kind: str, config: Mapping[str, Any], config_hash: str, shards: Path) -> Manifest:
     """Logs the origin of a run that reads or makes shards; of one that reads them, also its dataset inputs."""
     manifest, digest = read_manifest(shards), manifest_hash(shards)
     data = {"manifest_hash": digest, "corpus": manifest.corpus, "pair": "-".join(manifest.languages)}

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from dragoman.model.addresses import mask_address, mask_secrets
 from dragoman.model.errors import interrupt_in, reason
@@ -15,10 +15,12 @@ from dragoman.model.files import atomic_path
 from dragoman.model.runs.spool import Spool
 from dragoman.pipelines.tracking import names
 from dragoman.pipelines.tracking.author import expected_owner, new_owner
-from dragoman.pipelines.tracking.plots import Figure
 from dragoman.pipelines.tracking.sender import Sender
 from dragoman.pipelines.tracking.server import check, is_database, resolve_paths
 from dragoman.pipelines.tracking.settings import TrackingConfig
+
+if TYPE_CHECKING:
+    from dragoman.pipelines.tracking.plots import Figure
 
 LONGEST_PAUSE = 60.0  # seconds between two tries while the server is away
 
@@ -222,7 +224,7 @@ class TrackedRun:
         target = names.artifact_path(to)
         self._artifact(self.spool.write_text(text, target), str(PurePosixPath(target).parent))
 
-    def figure(self, figure: Figure | None, to: str) -> None:
+    def figure(self, figure: "Figure | None", to: str) -> None:
         """Logs a picture as the artifact file `to` (.png, .svg); a later one replaces it. None is ignored."""
         if figure is None:
             return

@@ -10,7 +10,7 @@ import torch
 from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import any_network, architecture, model_config
 from dragoman.model.networks.network import Network, no_network
-from dragoman.model.networks.part_names import PARTS, PRODUCTS, parameters, products
+from dragoman.model.networks.part_names import PARTS, TARGETS, parameters, products
 from dragoman.model.shards.manifest import read_manifest
 
 WEIGHT = 4  # bytes per parameter, in fp32
@@ -90,7 +90,7 @@ def _trained(network: Network, config: Any, train: Mapping[str, Any]) -> int:
         return network.parameter_count() - size(train["freeze"])
     whole = {*lora["whole"], *(["output"] if hasattr(config, "head") else [])}
     parts = [part for part in lora["parts"] or ("encoder", "decoder") if part in names and part not in whole]
-    layers = products(network, config.architecture, parts, [target for target in lora["targets"] if target in PRODUCTS])
+    layers = products(network, config.architecture, parts, [target for target in lora["targets"] if target in TARGETS])
     return size(whole) + int(lora["rank"]) * sum(module.in_features + module.out_features for _, module in layers)
 
 

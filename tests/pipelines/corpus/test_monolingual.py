@@ -30,8 +30,8 @@ from dragoman.pipelines.loaders.texts import unpack_split
 from dragoman.pipelines.settings import ClusterConfig
 from dragoman.pipelines.shard import ShardResult, shard
 from dragoman.pipelines.tasks.training_texts import overlap
-from dragoman.pipelines.tracking.lineage import record_sharding
 from dragoman.pipelines.tracking.settings import TrackingConfig
+from dragoman.pipelines.tracking.sharding import record_sharding
 from dragoman.pipelines.unpack import main as unpack
 from tests.pipelines.conftest import directory_bytes
 from tests.pipelines.killed_sharding import kill_sharding, shard_over_ray

@@ -12,19 +12,13 @@ from dragoman.model.runs.spool import Spool
 from dragoman.model.shards.manifest import LENGTH_BOUNDS, Manifest, Split, manifest_hash, write_manifest
 from dragoman.pipelines.tracking.author import user
 from dragoman.pipelines.tracking.descriptions import with_lines
-from dragoman.pipelines.tracking.lineage import (
-    git_commit,
-    log_sharding,
-    log_training,
-    record_sharding,
-    shown_values,
-    without_secrets,
-)
+from dragoman.pipelines.tracking.lineage import git_commit, log_training, shown_values, without_secrets
 from dragoman.pipelines.tracking.plots import curves
 from dragoman.pipelines.tracking.registry import Registry, register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.server import connect
 from dragoman.pipelines.tracking.settings import RegistryConfig, TrackingConfig
+from dragoman.pipelines.tracking.sharding import log_sharding, record_sharding
 
 HASH = "cd" * 32
 CONFIG = {"name": "a", "seed": 1, "model": {"width": 64}, "paths": {"root": "here"}, "tracking": {"uri": "secret"}}
