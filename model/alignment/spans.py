@@ -41,16 +41,12 @@ def word_spans(text: str) -> list[Span]:
 def surfaces(tokenizer: Tokenizer, ids: Sequence[int] | NDArray[np.integer]) -> list[str | None]:
     """Returns the text of each token without blanks at its ends, or None where it is not known.
 
-    It is not known for unknown tokens and for the bytes that a subword model falls back to. A marker of capitals is a
-    blank: it belongs to the word that follows.
+    It is not known for unknown tokens and for the bytes that a subword model falls back to.
     """
     subwords = tokenizer.type in SUBWORDS
     texts: list[str | None] = []
-    markers = tokenizer.markers.values()
     for number, piece in zip(ids, tokenizer.pieces(ids), strict=True):
-        if number in markers:
-            texts.append("")
-        elif number == UNK or (subwords and BYTE.fullmatch(piece)):
+        if number == UNK or (subwords and BYTE.fullmatch(piece)):
             texts.append(None)
         else:
             texts.append((piece.replace(SPACE, " ") if subwords else piece).strip())

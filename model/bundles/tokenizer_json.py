@@ -38,8 +38,6 @@ def tokenizer_json(
             f"tokenizer.type={tokenizer.type}: {FILE} cannot hold its rules; train with tokenizer=bpe or "
             "tokenizer=unigram"
         )
-    if tokenizer.markers:
-        raise UserError(f"tokenizer.case_markers=true: {FILE} cannot hold its rules; train without it to export")
     content = {
         "version": "1.0",
         "truncation": None,

@@ -182,8 +182,6 @@ def subwords(tokenizer: Tokenizer) -> SubwordTokenizer:
         raise UserError(
             f"export: tokenizer.type={tokenizer.type}: Marian reads SentencePiece models. Choices: bpe, unigram"
         )
-    if tokenizer.markers:
-        raise UserError("export: tokenizer.case_markers=true: Marian reads no markers of capitals; train without it")
     return tokenizer
 
 

@@ -13,7 +13,6 @@ import numpy as np
 import sentencepiece
 
 from dragoman.model.errors import UserError
-from dragoman.model.text.case_markers import MARKERS, mark
 from dragoman.model.text.subwords import BLOCK_TEXTS, SENTINEL, BpeTokenizer, SubwordTokenizer, UnigramTokenizer
 from dragoman.model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, SPECIAL_PIECES, UNK, TokenizerConfig
 from dragoman.model.text.word_table import SPACE, split_words
@@ -24,11 +23,7 @@ RESERVED = "\u2585"  # the library's own sign for what is unknown: it trains on 
 
 
 def train_subwords(config: TokenizerConfig, lines: Sequence[str], tags: Sequence[str] = ()) -> SubwordTokenizer:
-    """Train BPE or unigram on `lines`; the vocabulary is at most `config.vocabulary`. Each of `tags` becomes one piece,
-    and each marker of capitals if the config has them.
-    """
-    if config.case_markers:
-        lines, tags = list(map(mark, lines)), [*MARKERS, *tags]
+    """Trains on `lines`; the vocabulary is at most `config.vocabulary`. Each of `tags` becomes one piece."""
     by_words = config.type == "bpe" and not any("\t" in line for line in lines)  # which ends a word of such a table
     model = io.BytesIO()
     try:

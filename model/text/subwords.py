@@ -17,7 +17,6 @@ import sentencepiece
 from numpy.typing import NDArray
 
 from dragoman.model.errors import UserError
-from dragoman.model.text.case_markers import MARKERS, mark_word, restore
 from dragoman.model.text.tokenizer import (
     BOS,
     EOS,
@@ -48,9 +47,6 @@ class SubwordTokenizer(Tokenizer):
         self.vocabulary: int = self.processor.vocab_size()
         numbers = range(len(SPECIAL_PIECES), self.vocabulary)
         self.sentinels = list(takewhile(self.processor.is_control, numbers))
-        ids = {marker: int(self.processor.piece_to_id(SPACE + marker)) for marker in MARKERS}
-        if UNK not in ids.values() and self.symbols.issuperset(MARKERS):
-            self.markers = ids
 
     def __reduce__(self) -> tuple[Any, tuple[bytes]]:
         return type(self), (self.model,)
@@ -58,14 +54,13 @@ class SubwordTokenizer(Tokenizer):
     def decode(self, ids: Sequence[Sequence[int] | NDArray[Any]]) -> list[str]:
         rows = [[int(i) for i in row] for row in ids]
         # row by row: the library starts threads for a list, which cost more than a batch of lines
-        texts = [self.processor.decode(row).replace(" ⁇ ", "⁇") for row in rows]
-        return list(map(restore, texts)) if self.markers else texts
+        return [self.processor.decode(row).replace(" ⁇ ", "⁇") for row in rows]
 
     def pieces(self, ids: Sequence[int] | NDArray[Any]) -> list[str]:
         return [self.processor.id_to_piece(int(i)) for i in ids]
 
     def unknown(self, text: str) -> list[str]:
-        text = self.mark(without_surrogates(text))
+        text = without_surrogates(text)
         ids, pieces = (self.processor.encode(text, out_type=kind) for kind in (int, str))  # an unknown piece is itself
         return [piece for number, piece in zip(ids, pieces, strict=True) if number == UNK]
 
@@ -83,20 +78,9 @@ class SubwordTokenizer(Tokenizer):
             raise UserError(f"{where}: its ids 0 to 5 are {pieces}, they must be {SPECIAL_PIECES}")
         return tokenizer
 
-    def mark(self, text: str) -> str:
-        """Returns a text or a word as the library reads it: its capitals are markers if the vocabulary has them."""
-        if not self.markers:
-            return text
-        return " ".join(word if word in self.tags else mark_word(word) for word in text.split(" "))
-
     @cached_property
     def tags(self) -> frozenset[str]:
         """Returns the tags that are pieces, see `model/text/tags.py`, without the sign for a space."""
-        return self.symbols.difference(self.markers)
-
-    @cached_property
-    def symbols(self) -> frozenset[str]:
-        """Returns the words that are pieces whatever the text: tags, and markers of capitals."""
         from sentencepiece import sentencepiece_model_pb2
 
         message = sentencepiece_model_pb2.ModelProto.FromString(self.model)
@@ -131,7 +115,7 @@ class BpeTokenizer(SubwordTokenizer):
 
     def __init__(self, model: bytes) -> None:
         super().__init__(model)
-        self._words = WordTable(self.processor, self.mark)
+        self._words = WordTable(self.processor)
         self._lock = Lock()
 
     def encode(self, texts: Sequence[str]) -> list[Ids]:
@@ -145,7 +129,7 @@ class BpeTokenizer(SubwordTokenizer):
         with self._lock:
             rows = self._words.encode(texts, self.dtype)
         for number, text in odd.items():
-            rows[number] = np.asarray(plain(self.processor, self.mark(text)), dtype=self.dtype)
+            rows[number] = np.asarray(plain(self.processor, text), dtype=self.dtype)
         return rows
 
     def segment(self, word: str, rng: np.random.Generator, strength: float) -> list[str]:
@@ -170,7 +154,7 @@ class UnigramTokenizer(SubwordTokenizer):
     type: Kind = "unigram"
 
     def encode(self, texts: Sequence[str]) -> list[Ids]:
-        dtype, texts = self.dtype, list(map(self.mark, texts)) if self.markers else texts
+        dtype = self.dtype
         try:
             rows = self.processor.encode(list(texts), out_type=int, num_threads=1)
         except TypeError:  # a lone surrogate somewhere: the library takes UTF-8 only

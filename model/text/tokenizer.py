@@ -8,7 +8,7 @@ prepares their texts. Ids 0 to 5 mean the same in every vocabulary.
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -46,7 +46,6 @@ class TokenizerConfig:
     byte_fallback: bool = False  # bpe, unigram: unknown characters as bytes instead of <unk>
     train_lines: Whole = 200_000  # lines of each side to train on, drawn from the whole corpus by the seed; 0: all
     sentinels: Whole = 0  # bpe, unigram: special pieces <extra_id_0> ... for loader.denoise=spans; part of `vocabulary`
-    case_markers: bool = False  # bpe, unigram: capitals as <cap> and <all> before words in small letters
     same_as: str | None = None  # shards or a bundle whose tokenizer to use; null: train one
 
 
@@ -56,7 +55,6 @@ class Tokenizer(ABC):
     type: Stored
     vocabulary: int  # number of ids, with special ones
     sentinels: Sequence[int] = ()  # ids that stand for spans (T5), in their order; no text has them
-    markers: Mapping[str, int] = {}  # ids of the words that stand for capitals (`model/text/case_markers.py`)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -141,8 +139,7 @@ class TokenizerPair:
             }
             for name, (side, tokenizer) in self._files().items()
         ]
-        special = {**SPECIAL, **self.source.markers}  # versions without markers refuse such a tokenizer
-        return {"type": self.source.type, "joint": self.joint, "files": files, "special": special}
+        return {"type": self.source.type, "joint": self.joint, "files": files, "special": SPECIAL}
 
 
 def without_surrogates(text: str) -> str:

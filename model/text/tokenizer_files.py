@@ -7,7 +7,6 @@ from typing import Any
 
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.loaded import loaded
-from dragoman.model.text.case_markers import MARKERS
 from dragoman.model.text.tokenizer import SPECIAL, Tokenizer, TokenizerPair
 
 CLASSES = {
@@ -29,9 +28,8 @@ def load(path: Path, kind: str) -> Tokenizer:
 
 def load_pair(directory: Path, record: Mapping[str, Any]) -> TokenizerPair:
     """The pair that `TokenizerPair.describe` recorded, each file checked against its sha256."""
-    special = {name: number for name, number in record["special"].items() if name not in MARKERS}
-    if special != SPECIAL:
-        raise UserError(f"{directory}: the tokenizer's special ids are {special}, ours are {SPECIAL}")
+    if record["special"] != SPECIAL:
+        raise UserError(f"{directory}: the tokenizer's special ids are {record['special']}, ours are {SPECIAL}")
     sides: dict[str, Tokenizer] = {}
     for entry in record["files"]:
         path = directory / entry["file"]

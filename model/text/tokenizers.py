@@ -6,7 +6,6 @@ from itertools import islice
 from random import Random
 
 from dragoman.model.errors import UserError
-from dragoman.model.text.case_markers import MARKERS
 from dragoman.model.text.letters import DOTLESS, case_language, check_segmenter
 from dragoman.model.text.subword_training import train_subwords
 from dragoman.model.text.tokenizer import SPECIAL, Tokenizer, TokenizerConfig, TokenizerPair
@@ -44,9 +43,9 @@ def check_config(config: TokenizerConfig) -> None:
         raise UserError("tokenizer.type=huggingface: is not trained; name the model that has it: tokenizer.same_as=RUN")
     if config.vocabulary <= len(SPECIAL):
         raise UserError(f"tokenizer.vocabulary={config.vocabulary}: the special ids alone need {len(SPECIAL)}")
-    if config.type not in ("bpe", "unigram") and (config.sentinels or config.case_markers):
-        key = f"sentinels={config.sentinels}" if config.sentinels else "case_markers=true"
-        raise UserError(f"tokenizer.{key}: for tokenizer.type=bpe and unigram, not {config.type}")
+    if config.type not in ("bpe", "unigram") and config.sentinels:
+        key = f"tokenizer.sentinels={config.sentinels}"
+        raise UserError(f"{key}: for tokenizer.type=bpe and unigram, not {config.type}")
     if config.vocabulary <= len(SPECIAL) + config.sentinels:
         raise UserError(f"tokenizer.sentinels={config.sentinels}: fill tokenizer.vocabulary={config.vocabulary} alone")
     if not LEAST_COVERAGE <= config.character_coverage <= 1.0:
@@ -63,8 +62,6 @@ def train(config: TokenizerConfig, lines: list[str], language: str = "", tags: S
     if not any(line.strip() for line in lines):
         raise UserError("tokenizer: there is no text to train on; every line is empty or was filtered out")
     trained: Tokenizer
-    if config.case_markers and (same := [tag for tag in tags if tag in MARKERS]):
-        raise UserError(f"tokenizer.case_markers=true: {same[0]} of corpus.parts is one of its markers; rename the tag")
     if config.type in ("bpe", "unigram"):
         trained = train_subwords(config, lines, tags)
     else:

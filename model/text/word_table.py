@@ -3,7 +3,7 @@
 Many texts at once are cut into words by Arrow, which leaves each different word to Python once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain, pairwise
 from typing import Any
 
@@ -44,10 +44,9 @@ def plain(processor: "sentencepiece.SentencePieceProcessor", text: str) -> tuple
 class WordTable(dict[str, tuple[int, ...]]):
     """Word -> ids, filled as words come, with a bounded number of entries."""
 
-    def __init__(self, processor: "sentencepiece.SentencePieceProcessor", mark: Callable[[str], str]) -> None:
-        """`mark` returns a word as the library reads it."""
+    def __init__(self, processor: "sentencepiece.SentencePieceProcessor") -> None:
         super().__init__()
-        self.processor, self.mark = processor, mark
+        self.processor = processor
         self.shrink()
 
     def encode(self, texts: Sequence[str], dtype: np.dtype[Any]) -> list[Ids]:
@@ -78,11 +77,10 @@ class WordTable(dict[str, tuple[int, ...]]):
     def learn(self, words: Sequence[str]) -> None:
         """Adds those of `words` that are not known yet, in one call of the library."""
         new = list(set(words).difference(self))
-        read = list(map(self.mark, new))
         try:
-            self.update(zip(new, map(tuple, self.processor.encode(read, out_type=int, num_threads=1)), strict=True))
+            self.update(zip(new, map(tuple, self.processor.encode(new, out_type=int, num_threads=1)), strict=True))
         except TypeError:  # a lone surrogate somewhere: the library takes UTF-8 only
-            self.update((word, plain(self.processor, text)) for word, text in zip(new, read, strict=True))
+            self.update((word, plain(self.processor, word)) for word in new)
         self.long.extend(word for word in new if len(word) > CACHED_LETTERS)
 
     def shrink(self) -> None:

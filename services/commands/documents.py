@@ -139,7 +139,6 @@ def _prepared(
                 served.source,
                 config.longest,
                 served.target,
-                served.marks_capitals,
             )
             for passage in passages[start : start + config.lines]
         ]

@@ -190,9 +190,7 @@ def translate_lines(
     if raw(config):
         return _translate_split(served, lines, config)
     options = options or with_files(text_options(config), config, served)
-    texts = [
-        prepare(line, options, served.source, config.longest, served.target, served.marks_capitals) for line in lines
-    ]
+    texts = [prepare(line, options, served.source, config.longest, served.target) for line in lines]
     translate_all(texts, served, config.nbest)
     answers = []
     for text in texts:

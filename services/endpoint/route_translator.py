@@ -120,7 +120,7 @@ def check_translations(translations: list[Translation]) -> list[Translation]:
 
 def models_of(route: Route) -> list[Model]:
     """Returns what texts are prepared for."""
-    return [Model(model.source, model.target, model.marks_capitals) for model in route.models]
+    return [Model(model.source, model.target) for model in route.models]
 
 
 def _answer_of(result: Result, route: Route) -> Answer:

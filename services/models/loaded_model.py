@@ -162,18 +162,6 @@ class LoadedModel:
                 )
             return self._kept[key]
 
-    @cached_property
-    def marks_capitals(self) -> bool:
-        """Returns True if it has markers of capitals and learned to write them: it is asked for some lines in capitals.
-
-        Then texts in capitals are given to it as they are.
-        """
-        lines = [line.upper() for line in SMOKE_LINES.get(base_language(self.source), [])]
-        if not lines or not isinstance(self.translator, Translator) or not self.translator.tokenizers.target.markers:
-            return False
-        decode = dataclasses.replace(self.decode, nbest=1)
-        return all(answer.text.isupper() for answer in self.translator.translate(lines, decode, on_error="keep"))
-
     @property
     def most_alternatives(self) -> int:
         """Returns the number of translations that the search can give besides the best one."""

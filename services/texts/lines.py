@@ -44,12 +44,10 @@ def make_line(
     hidden: frozenset[Mask] = frozenset(),
     form: Literal["", "small", "given"] = "",
     language: str = "",
-    marks_capitals: bool = False,
 ) -> Line | None:
     """Returns the line of a part; None if there are not enough stand-ins for its masks.
 
     `hidden`: the masks that the model did not copy as they are; `form`: the capitals of a short text, `short.Form`.
-    A model that `marks_capitals` gets sentences in capitals as they are, unless something in them is not its own.
     """
     start, end = span
     text = run.text[start:end]
@@ -89,8 +87,6 @@ def make_line(
         place = mask.end
     line.linked = bool(run.tags or run.masks)
     given = _OTHER_BLANK.sub(" ", "".join(signs))
-    if marks_capitals and not (line.stood or line.shown) and given.count(" ") >= SHORT:
-        line.shouted = False
     if line.shouted and form != "given":
         given = _calm(given, [place for _, _, place in line.stood], language)
     elif not line.shouted:

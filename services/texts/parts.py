@@ -59,7 +59,6 @@ class RunState:
     language: str
     target: str
     longest: int
-    marks_capitals: bool = False  # of the model
     parts: list[Part] = field(default_factory=list)
     sentences: int = 0
     cut: set[Mask] = field(default_factory=set)  # masks that a sentence was cut around
@@ -112,7 +111,7 @@ class RunState:
     def _make_line(self, part: Part, stand_ins: StandIns) -> Line | None:
         form = short.forms(part.forms[0][0], self.language)[len(part.forms)] if part.forms else ""
         masks, hidden = self.masks(part.span), frozenset(part.hidden)
-        return lines.make_line(self.run, part.span, masks, stand_ins, hidden, form, self.language, self.marks_capitals)
+        return lines.make_line(self.run, part.span, masks, stand_ins, hidden, form, self.language)
 
     def needs_alignment(self, part: Part) -> bool:
         """Returns True if something has to be put between the words of the translation."""

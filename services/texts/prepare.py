@@ -203,11 +203,8 @@ def prepare(
     source_language: str,
     longest: int,
     target_language: str = "",
-    marks_capitals: bool = False,
 ) -> Prepared:
     """Returns the text as lines for a model. `longest`: characters of a sentence before it is cut further.
-
-    `marks_capitals`: the model reads and writes texts in capitals.
 
     Raises UserError: markup that cannot be read, or that is refused.
     """
@@ -217,7 +214,7 @@ def prepare(
     while runs:
         run = runs.pop(0)
         _mask_terms(run, options.glossary, source_language, target_language)
-        states.append(RunState(run, options, source_language, target_language, longest, marks_capitals))
+        states.append(RunState(run, options, source_language, target_language, longest))
         runs += [node for unit in run.units for node in unit.inner if isinstance(node, Run)]
     return Prepared(nodes, states)
 

@@ -48,7 +48,6 @@ class Model:
 
     source: str  # language
     target: str
-    marks_capitals: bool = False
 
 
 @dataclass
@@ -90,7 +89,7 @@ def translate(task: Task) -> Asking[list[Result]]:
     done: list[Result] = []
     for number, model in enumerate(task.models):
         prepared = [
-            prepare(text, each, model.source, task.longest, model.target, model.marks_capitals)
+            prepare(text, each, model.source, task.longest, model.target)
             for text, each in zip(texts, options, strict=True)
         ]
         for text, translation in zip(prepared, () if number else task.first, strict=False):

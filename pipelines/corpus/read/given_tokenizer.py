@@ -74,6 +74,5 @@ def find_tokenizer(
         train_lines=0,
         same_as=content,
         sentinels=len(pair.source.sentinels),
-        case_markers=bool(pair.source.markers),
     )
     return GivenTokenizer(pair, given_settings, folder)

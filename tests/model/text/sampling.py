@@ -15,7 +15,7 @@ def sample(tokenizer: SubwordTokenizer, text: str, rng: np.random.Generator, str
     words = re.findall(f"{SPACE}?[^{SPACE}]+|{SPACE}", processor.normalize(tokenizer.mark(without_surrogates(text))))
     ids: list[int] = []
     for word in words:
-        symbol = word.startswith(f"{SPACE}<") and word[1:] in tokenizer.symbols
+        symbol = word.startswith(f"{SPACE}<") and word[1:] in tokenizer.tags
         for piece in [word] if symbol else tokenizer.segment(word, rng, strength):
             found = [int(processor.piece_to_id(piece))]
             if found == [UNK]:

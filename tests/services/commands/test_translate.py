@@ -142,7 +142,6 @@ class Shouting:
     """A model of two alternatives a line."""
 
     source, target = "en", "de"
-    marks_capitals = False
 
     def translate(self, lines: list[str], nbest: int) -> list[Translation]:
         found = [[Alternative(line.upper(), -1.0), Alternative(line, -3.0)][:nbest] for line in lines]

@@ -1,8 +1,6 @@
 """A bundle as a model that answers: its facts, its settings, what it must prove first."""
 
 import asyncio
-import copy
-import dataclasses
 import gc
 import subprocess
 import sys
@@ -16,8 +14,6 @@ import pytest
 from dragoman.model.errors import UserError
 from dragoman.model.inference.translator import Translation
 from dragoman.model.settings import DecodeConfig
-from dragoman.model.text.tokenizer import TokenizerConfig
-from dragoman.model.text.tokenizers import train_pair
 from dragoman.services.endpoint.batcher import Batcher
 from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.models.follower import Follower
@@ -51,19 +47,6 @@ def test_a_bundle_answers_with_its_own_facts(bundle: Path) -> None:
     answers = served.translate(["the dog", ""], 2)
     assert [len(answer.nbest) for answer in answers] == [2, 0]
     assert served.most_alternatives == 2
-
-
-@pytest.mark.parametrize(("answer", "marks"), [("DER HUND.", True), ("Der Hund.", False)])
-def test_a_model_that_was_never_shown_capitals_gets_none(
-    answer: str, marks: bool, bundle: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    served = load_model(bundle)
-    assert not served.marks_capitals, "it has no markers"
-    lines = ["Der Hund sieht den Mann.", "The dog sees the man."]
-    translator = copy.copy(served.translator)
-    translator.tokenizers = train_pair(TokenizerConfig(vocabulary=60, case_markers=True), lines, lines)
-    monkeypatch.setattr(translator, "translate", lambda texts, *_, **__: [Translation(answer, 0.0) for _ in texts])
-    assert dataclasses.replace(served, translator=translator, _kept={}).marks_capitals is marks
 
 
 def test_the_registrys_facts_go_before_the_bundles(bundle: Path) -> None:

@@ -262,21 +262,6 @@ def test_a_glossary_is_met_by_alignment_with_its_capitals() -> None:
             Glossary.of(rows, "terms")
 
 
-def test_a_model_that_marks_capitals_reads_and_writes_them_itself() -> None:
-    """But for what stands in the place of something else, and for texts of a few words."""
-
-    def given(text: str, glossary: Glossary | None = None) -> list[str]:
-        prepared = prepare(text, TextOptions(glossary=glossary), "en", 400, "de", marks_capitals=True)
-        prepared.stand_ins = STAND_INS
-        return prepared.lines
-
-    assert given("THE OLD DOG SLEEPS!") == ["THE OLD DOG SLEEPS!"]
-    assert given("DOG!") == ["Dog!"]
-    assert given("THE OLD DOG SEES {name}.")[0].startswith("The old dog sees ")
-    assert given("THE OLD DOG SLEEPS.", Glossary.of([("dog", "Köter")], "terms"))[0].startswith("The old ")
-    assert run(prepare("THE OLD DOG SLEEPS!", TextOptions(), "en", 400, "de", True)).text == "Der Alte Hund Schläft!"
-
-
 def test_stand_ins_are_what_a_model_copies() -> None:
     german_numbers = {"three": "drei", "four": "vier", "five": "fünf", "seven": "sieben", "two": "zwei"}
 
