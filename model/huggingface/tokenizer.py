@@ -3,6 +3,9 @@
 Special tokens lose their rights: a text that spells [MASK] or <|endoftext|> is a text.
 """
 
+import re
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +17,12 @@ from dragoman.model.text.huggingface_tokenizer import OURS, THEIRS, HuggingFaceT
 from dragoman.model.text.tokenizer import SPECIAL_PIECES, UNK, canonical_json
 
 SETTINGS, MAPPED = "tokenizer_config.json", "special_tokens_map.json"
+PATTERN = re.compile(r'"Regex":("(?:[^"\\\\]|\\\\.)*")')
+TRIAL = """import sys, tokenizers
+library = tokenizers.Tokenizer.from_str(sys.stdin.read())
+for sign in sys.argv[1]:
+    library.encode(64 * sign + "!")"""
+TRIAL_SECONDS, MOST_SIGNS = 20.0, 100
 # role -> keys of the settings that name its token, and names that it has where no file says
 ROLES: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "eos": (("sep_token", "eos_token"), ("[SEP]", "</s>", "<|endoftext|>")),
@@ -118,7 +127,9 @@ def our_tokenizer(
         "normalizer": content.get("normalizer"), "pre_tokenizer": content.get("pre_tokenizer"),
         "post_processor": None, "decoder": content.get("decoder"), "model": model,
     }  # fmt: skip
-    return HuggingFaceTokenizer.deserialise(canonical_json(ours), str(folder.path / TOKENIZER))
+    data = canonical_json(ours)
+    check_patterns(folder, data)
+    return HuggingFaceTokenizer.deserialise(data, str(folder.path / TOKENIZER))
 
 
 def check_growth(folder: Folder, content: Mapping[str, Any]) -> None:
@@ -131,3 +142,21 @@ def check_growth(folder: Folder, content: Mapping[str, Any]) -> None:
         written = str(step.get("content" if step.get("type") == "Replace" else "prepend", ""))
         if step.get("type") in ("Replace", "Prepend") and len(written) > len(str(replaced)):
             raise UserError(f"{folder.path / TOKENIZER}: {step['type']} writes {written[:40]!r}, which lengthens texts")
+
+
+def check_patterns(folder: Folder, data: bytes) -> None:
+    """Refuses a tokenizer whose regular expressions take long on a run of one sign.
+
+    In a process of its own: where the library gives up, its Rust code panics and writes to the standard error.
+    """
+    patterns = PATTERN.findall(data.decode())
+    if not patterns:
+        return
+    signs = sorted({*"a1 ?", *filter(str.isalnum, "".join(patterns))})
+    trial = [sys.executable, "-c", TRIAL, "".join(signs)[:MOST_SIGNS]]
+    try:
+        tried = subprocess.run(trial, input=data, capture_output=True, timeout=TRIAL_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        tried = None
+    if tried is None or b"Regex search error" in tried.stderr:
+        raise UserError(f"{folder.path / TOKENIZER}: the regular expression {patterns[0][:60]} takes too long")

@@ -5,8 +5,9 @@ ids in our order, no special tokens around a text, and no text that spells one. 
 with a control character, which normalised text does not hold.
 """
 
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
 from typing import Any
@@ -40,7 +41,8 @@ class HuggingFaceTokenizer(Tokenizer):
         from tokenizers import Tokenizer as Library
 
         try:
-            self.library = Library.from_str(data.decode())
+            with panics_refused():
+                self.library = Library.from_str(data.decode())
         except Exception as problem:  # the library raises no other type
             raise ValueError(str(problem)) from None
         self.data = data
@@ -86,18 +88,20 @@ class HuggingFaceTokenizer(Tokenizer):
         return tokenizer
 
     def _encoding(self, text: str) -> Any:
-        try:
-            return self.library.encode(text, add_special_tokens=False)
-        except (TypeError, UnicodeError):  # a lone surrogate: the library takes UTF-8 only
-            return self.library.encode(without_surrogates(text), add_special_tokens=False)
+        with panics_refused():
+            try:
+                return self.library.encode(text, add_special_tokens=False)
+            except (TypeError, UnicodeError):  # a lone surrogate: the library takes UTF-8 only
+                return self.library.encode(without_surrogates(text), add_special_tokens=False)
 
     def _text(self, row: Sequence[int]) -> str:
         """Returns the text of ids; runs between unknown ones are decoded by themselves."""
         kept = [number for number in row if number == UNK or number >= len(SPECIAL_PIECES)]
-        parts = [
-            UNKNOWN_SURFACE * len(list(run)) if unknown else self.library.decode(list(run), skip_special_tokens=False)
-            for unknown, run in groupby(kept, UNK.__eq__)
-        ]
+        with panics_refused():
+            parts = [
+                UNKNOWN_SURFACE * len(ids) if unknown else self.library.decode(ids, skip_special_tokens=False)
+                for unknown, ids in ((unknown, list(run)) for unknown, run in groupby(kept, UNK.__eq__))
+            ]
         if self.written_as == "words":
             return " ".join(part.removeprefix(WITHIN) for part in parts)
         text = "".join(parts)
@@ -112,6 +116,20 @@ class HuggingFaceTokenizer(Tokenizer):
         if self.written_as == "words":
             return [name.removeprefix(WITHIN) if name.startswith(WITHIN) else begun(name) for name in names]
         return [name.lstrip(OURS + THEIRS) for name in names]
+
+
+@contextlib.contextmanager
+def panics_refused() -> Iterator[None]:
+    """Turns a panic of the library's Rust code within the block, which is no Exception, into a user's mistake.
+
+    A stranger's regular expression may take longer than the library allows.
+    """
+    try:
+        yield
+    except BaseException as problem:
+        if type(problem).__name__ != "PanicException":
+            raise
+        raise UserError(f"the tokenizer of this model cannot read such a text ({problem})") from None
 
 
 def writing(content: dict[str, Any]) -> str:

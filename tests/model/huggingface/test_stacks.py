@@ -18,6 +18,7 @@ from dragoman.model.huggingface.write import write_huggingface
 from dragoman.model.inference.sentence_vectors import network_vectors
 from dragoman.model.networks.bert import EncoderOnlyConfig
 from dragoman.model.networks.network import Network
+from dragoman.model.text.huggingface_tokenizer import HuggingFaceTokenizer
 from dragoman.model.text.labels import encode_words
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import EOS, MASK, PAD, UNK
@@ -232,6 +233,28 @@ def test_a_tokenizer_that_lengthens_texts_is_refused(tmp_path: Path) -> None:
     folders.write(tmp_path / "tokenizer.json", content | {"normalizer": {"type": "Sequence", "normalizers": steps}})
     with pytest.raises(UserError, match=r"tokenizer.json: Replace writes 'aa', which lengthens texts"):
         imported_from(tmp_path)
+
+
+EXPLODING = {"type": "Split", "pattern": {"Regex": "(?:a|aa|a?a)+b"}, "behavior": "Isolated", "invert": False}
+
+
+def test_a_regular_expression_that_explodes_is_refused(tmp_path: Path) -> None:
+    folders.stack(tmp_path, "bert")
+    content = json.loads((tmp_path / "tokenizer.json").read_text())
+    folders.write(tmp_path / "tokenizer.json", content | {"pre_tokenizer": EXPLODING})
+    with pytest.raises(
+        UserError, match=r'tokenizer.json: the regular expression "\(\?:a\|aa\|a\?a\)\+b" takes too long'
+    ):
+        imported_from(tmp_path)
+
+
+def test_a_text_that_the_library_gives_up_on_is_a_users_mistake(tmp_path: Path) -> None:
+    folders.stack(tmp_path, "bert")
+    sound = imported_from(tmp_path).tokenizers.source
+    assert isinstance(sound, HuggingFaceTokenizer)
+    content = json.loads(sound.data) | {"pre_tokenizer": EXPLODING}
+    with pytest.raises(UserError, match="cannot read such a text"):
+        HuggingFaceTokenizer(json.dumps(content).encode()).encode(["a" * 64 + "!"])
 
 
 def test_every_row_is_tried() -> None:
