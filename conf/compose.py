@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextvars import ContextVar
 from functools import partial
@@ -36,6 +37,7 @@ Settle = Callable[[Callable[[], Tree], Set[str]], Iterable[Mapping[str, Any]]]
 OK, FAILED, USER_MISTAKE = endings.OK, endings.FAILED, endings.USER_MISTAKE
 CHATTY = ("alembic", "httpx", "matplotlib")  # they log a line per plugin or font at import, or per request
 logger = logging.getLogger("dragoman")
+_turn = threading.RLock()  # Hydra's state is per process
 _rehearsing: ContextVar[Literal["no", "composing", "checking"]] = ContextVar("rehearsing", default="no")
 _rehearsed: ContextVar[dict[str, Any]] = ContextVar("rehearsed")  # the configuration of the rehearsed command
 
@@ -123,6 +125,19 @@ def rehearsal(checks: bool = True) -> Iterator[dict[str, Any]]:
     finally:
         _rehearsing.reset(before)
         _rehearsed.reset(whole)
+
+
+@contextlib.contextmanager
+def apart() -> Iterator[None]:
+    """Composes within the block in another program's process: puts its Hydra aside, and lets threads take turns."""
+    from hydra.core.global_hydra import GlobalHydra
+
+    with _turn:
+        before, GlobalHydra.instance().hydra = GlobalHydra.instance().hydra, None
+        try:
+            yield
+        finally:
+            GlobalHydra.instance().hydra = before  # another instance: Hydra has put a copy there
 
 
 def is_rehearsal() -> bool:

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from dragoman.conf import compose
-from dragoman.conf.apart import apart
 from dragoman.conf.own import as_words, read_settings
 from dragoman.model.errors import UserError
 
@@ -26,7 +25,7 @@ def words_of(overrides: Sequence[str], config: Path | None, settings: Mapping[st
 
 def configure(root: type[Root], words: Sequence[str], settle: compose.Settle | None = None) -> Root:
     """Returns the sections that `root` declares, composed, checked and typed. `settle` as in `compose.run`."""
-    with apart():
+    with compose.apart():
         values = compose.values(words, root, settle)
     compose.home_of(values)
     return compose.typed(root, values)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from dragoman.model.confinement import confine_worker
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.pipelines.cluster import embedded_ray
 from dragoman.pipelines.settings import ClusterConfig
@@ -93,6 +92,8 @@ def _as_task(function: Callable[[Any], Result]) -> Callable[[Any], Result]:
     """Returns a plain function, as Ray requires; its worker opens no more files than the job may."""
 
     def call(argument: Any) -> Result:
+        from dragoman.model.confinement import confine_worker  # what a worker needs, not the command
+
         confine_worker()
         return function(argument)
 

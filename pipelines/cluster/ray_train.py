@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
-from dragoman.model.confinement import confine_worker
 from dragoman.model.device import KERNELS, pick_device, use_cores
 from dragoman.model.errors import ServiceError, UserError, is_infrastructure, reason
 from dragoman.pipelines.cluster import actors
@@ -192,6 +191,8 @@ def _run_rank(
     function: Callable[[Argument, Ranks], bool], argument: Argument, device: str, threads: int, place: actors.Place
 ) -> bool:
     """Runs one training process: takes its device and cores, then calls the function."""
+    from dragoman.model.confinement import confine_worker  # what a worker needs, not the command
+
     confine_worker()
     chosen = pick_device(device, place.local_rank)
     if chosen.type == "cuda":
