@@ -265,7 +265,7 @@ def bare_engine(export: Path, size: Size, lines: Sequence[list[str]]) -> Callabl
 @contextlib.contextmanager
 def serving(bundle: Path, home: Path, settings: Sequence[str]) -> Iterator[tuple[str, psutil.Process]]:
     """Yields the address of `dragoman serve` over the bundle, and its process."""
-    words = [f"serve.bundle={bundle}", f"serve.engine={SERVED}", "serve.port=0", f"paths.root={home}", *settings]
+    words = [f"bundle={bundle}", f"engine={SERVED}", "serve.port=0", f"paths.root={home}", *settings]
     process = subprocess.Popen(
         [sys.executable, "-m", "dragoman.services.cli", "serve", *words], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )

@@ -32,10 +32,10 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
 )
-OF_TRAINING = ("model", "train", "loader", "vectors", "compare")
+OF_TRAINING = ("model", "models", "train", "loader", "vectors", "compare")
 UNREAD = {  # verb -> sections that it does not read
     "shard": (*OF_TRAINING, "decode", "alignment", "evaluate", "promote", "registry"),
-    "train": ("compare", "promote", "shards"),
+    "train": ("models", "compare", "promote", "shards"),
     "evaluate": (*OF_TRAINING, "promote", "shards"),
     "promote": (*OF_TRAINING, "cluster", "alignment", "name", "seed", "shards"),
 }

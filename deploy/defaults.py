@@ -7,7 +7,7 @@ stay as they are.
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import is_dataclass
 from typing import Any, get_type_hints
 
 from dragoman.conf import groups
@@ -54,10 +54,10 @@ def schemas() -> Iterator[tuple[str, str, type[Any]]]:
                 )
 
 
-def defaults(schema: type[Any]) -> dict[str, Any]:
+def defaults(section: Any) -> dict[str, Any]:
     """The values of a section that nobody sets."""
-    values = asdict(schema())
-    return {field.name: values[field.name] for field in settings_of(schema)}
+    values = {field.name: getattr(section, field.name) for field in settings_of(type(section))}
+    return {name: defaults(value) if is_dataclass(value) else value for name, value in values.items()}
 
 
 def stale() -> dict[str, str]:
@@ -65,7 +65,7 @@ def stale() -> dict[str, str]:
     found: dict[str, str] = {}
     for file, section, schema in schemas():
         shown = groups.content(file)
-        values = _but_references(defaults(schema), shown[section] if section else shown)
+        values = _but_references(defaults(schema()), shown[section] if section else shown)
         text = (groups.FOLDER / f"{file}.yaml").read_text(encoding="utf-8")
         wanted = groups.with_values(found.get(file, text), {section: values} if section else values)
         if wanted != text:

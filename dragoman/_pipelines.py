@@ -76,7 +76,7 @@ def train(*overrides: str, config: Path | None = None, progress: bool | None = N
 
 
 def evaluate(*overrides: str, config: Path | None = None, progress: bool | None = None, **settings: Any) -> Evaluation:
-    """Scores the run `name`, or the bundle `evaluate.bundle`, on a held-out set; like `dragoman evaluate`.
+    """Scores the run `name`, or another one, `bundle`, on a held-out set; like `dragoman evaluate`.
 
     Raises:
         DragomanError: an unknown name or split.

@@ -12,7 +12,7 @@ from dragoman.model.names import check_name
 from dragoman.model.ranges import Seed
 from dragoman.model.runs.bundles import find_bundle, is_released
 from dragoman.model.runs.paths import BUNDLE
-from dragoman.model.settings import AlignmentConfig, DecodeConfig
+from dragoman.model.settings import AlignmentConfig, DecodeConfig, EngineName
 from dragoman.model.shards.manifest import ShardsConfig
 from dragoman.model.storage.places import is_address, local_folder
 from dragoman.model.text.tokenizer import TokenizerConfig
@@ -90,6 +90,9 @@ class Config:
     name: str = ""
     pair: str = "en-de"
     seed: Seed = 1
+    engine: EngineName = "auto"  # of evaluations
+    bundle: str | None = None  # to evaluate, or to translate with; null: the run `name`
+    output: str | None = None  # a new folder, of `synthesize` and `unpack`
     models: list[str] = field(default_factory=list)  # to compare
     paths: PathsConfig = field(default_factory=PathsConfig)
     corpus: CorpusConfig = field(default_factory=CorpusConfig)

@@ -25,7 +25,7 @@ from dragoman.pipelines.settle import begun_words, settle
 READERS = {"train", "compare"}  # commands that need shards
 SPREADING = {"shard", *READERS}  # commands that start workers
 ROOTS: dict[str, type[Config]] = {"synthesize": SynthesizeRoot}  # with a section of their own
-COMPARISON = ("compare", "models", "promote")  # sections that a training does not read
+UNREAD = ("compare", "models", "promote", "bundle", "output")  # that a training does not read
 NAMES = (
     "name",
     "pair",
@@ -39,13 +39,13 @@ NAMES = (
 )  # which run and shards
 SHOWN: dict[str, Sequence[str]] = {  # the sections of each verb
     "shard": SHARDING,
-    "train": [name for name in Config.__dataclass_fields__ if name not in COMPARISON],
-    "compare": [name for name in Config.__dataclass_fields__ if name != "promote"],
+    "train": [name for name in Config.__dataclass_fields__ if name not in UNREAD],
+    "compare": [name for name in Config.__dataclass_fields__ if name not in ("promote", "bundle", "output")],
     "verify": NAMES,
-    "evaluate": (*NAMES, "evaluate", "decode", "alignment", "vectors"),
+    "evaluate": (*NAMES, "bundle", "engine", "evaluate", "decode", "alignment", "vectors"),
     "promote": (*NAMES, "promote", "decode", "vectors"),
     "rollback": (*NAMES, "promote"),
-    "synthesize": (*NAMES, "synthesize", "decode"),
+    "synthesize": (*NAMES, "bundle", "engine", "output", "synthesize", "decode"),
 }
 NEXT = {"shard": "train", "train": "promote", "evaluate": "promote"}  # command -> the usual next one
 logger = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ def next_command(verb: str, config: Config, chosen: Set[str]) -> str | None:
         manifest = read_manifest(config.shard_dir)
         if "valid" not in manifest.splits:
             return shard_command(*cutting(manifest, corpus.cut.run), beside=config.paths.shards)
-    if verb == "evaluate" and config.evaluate.bundle is not None:
+    if verb == "evaluate" and config.bundle is not None:
         return None  # another's bundle is promoted under its own name
     if verb == "train" and not config.registry.register:
         return None  # nothing was registered, and a training has said its scores

@@ -1,8 +1,8 @@
 """`dragoman evaluate`: scores a bundle on a held-out set, and compares it with other bundles on request.
 
 dragoman evaluate evaluate.split=valid                             the run `name`
-dragoman evaluate evaluate.bundle=RUN evaluate.against=OTHER_RUN   language models: the likelihood of the same text
-dragoman evaluate evaluate.bundle=RUN evaluate.against=[glove,tfidf,one_hot] vectors=english ...
+dragoman evaluate bundle=RUN evaluate.against=OTHER_RUN   language models: the likelihood of the same text
+dragoman evaluate bundle=RUN evaluate.against=[glove,tfidf,one_hot] vectors=english ...
 """
 
 import contextlib
@@ -47,7 +47,7 @@ def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Eval
     Raises UserError: as `task`.
     """
     settings = config.evaluate
-    directory = config.bundle_dir(settings.bundle, "evaluate.bundle")
+    directory = config.bundle_dir(config.bundle, "bundle")
     bundle, folder, kind = open_bundle(directory), record_folder(config, directory), bundle_kind(directory)
     row, load = task_of(kind), KINDS[kind].load
     against = [settings.against] if isinstance(settings.against, str) else settings.against or []

@@ -75,10 +75,10 @@ KINDS: dict[str, Kind] = {
     "vectors.evaluate.analogies": Kind.SETS,
     **dict.fromkeys(("tokenizer.same_as", "train.init_from"), Kind.REFERENCE),
     **dict.fromkeys(("embeddings.source", "embeddings.target"), Kind.REFERENCE),
-    **dict.fromkeys(("evaluate.bundle", "evaluate.against"), Kind.REFERENCE),
+    **dict.fromkeys(("bundle", "evaluate.against"), Kind.REFERENCE),
     "models": Kind.MODELS,
-    **dict.fromkeys(("synthesize.bundle", "synthesize.scorer"), Kind.REFERENCE),
-    **dict.fromkeys(("unpack.output", "synthesize.output"), Kind.OUTPUT),
+    "synthesize.scorer": Kind.REFERENCE,
+    "output": Kind.OUTPUT,
 }
 USES_SHARDS = {"train", "evaluate", "compare", "promote", "unpack", "synthesize"}  # commands that read paths.shards
 REWRITTEN = ("webdataset", "labelled", BUILT_IN)  # formats of a corpus that is written as lines beside the shards
@@ -171,7 +171,7 @@ def _runs(verb: str, values: Mapping[str, Any], named: bool) -> Iterator[Place]:
         yield _place("name", name, runs / name, "write")
     elif verb == "sync":
         yield _place("paths.runs", text, runs, "all")
-    elif verb == "evaluate" and not values["evaluate"].get("bundle"):
+    elif verb == "evaluate" and not values.get("bundle"):
         yield _place("name", name, runs / name, "read")
     elif verb == "compare":
         own = str(_at(values, ["compare", "name"]))
@@ -216,7 +216,7 @@ def _sets(values: Mapping[str, Any]) -> Iterator[Place]:
 
 
 def _reference(key: str, text: str, runs: Path) -> Iterator[Place]:
-    """Yields the places where `locate_bundle` looks for a bundle before it asks the registry."""
+    """Yields the places where `Config.bundle_dir` looks for a bundle before it asks the registry."""
     if not NAME.fullmatch(text) or ".." in text:
         yield _place(key, text, text, "read")
     elif not text.startswith("models:/"):

@@ -17,7 +17,7 @@ from dragoman.model.ranges import (
     Whole,
     check_ranges,
 )
-from dragoman.model.settings import EngineName, LossConfig, Precision, Side
+from dragoman.model.settings import LossConfig, Precision, Side
 
 WORKERS = re.compile(r"\d{1,6}(\.\.\d{1,6})?")
 Backend = Literal["auto", "ray", "local"]
@@ -191,12 +191,10 @@ class EmbeddingsConfig:
 
 @dataclass
 class EvaluateConfig:
-    """The bundle to evaluate, the data, and the scores."""
+    """The data, and the scores."""
 
-    bundle: str | None = None  # null: the run `name`; else a path, another run's name, MODEL@champion or MODEL/3
     against: str | list[str] | None = None  # one or several others, compared by a paired test
     split: str = "test"
-    engine: EngineName = "auto"
     sentences: Whole = 0  # use only this many first ones; 0: all
     stride: Whole = 0  # language models with a bounded context: tokens scored at a time; 0: half of the context
     samples: Whole = 10  # sentences shown, from the worst to the best; for language models: continuations
@@ -208,14 +206,11 @@ class EvaluateConfig:
 
 @dataclass
 class SynthesizeConfig:
-    """The model that translates, the one that scores, and the share of its pairs that is kept."""
+    """The model that scores, and the share of the pairs that is kept."""
 
-    bundle: str | None = None
     scorer: str | None = None  # null: `bundle`'s own log-probability
     keep: Share = 1.0
-    engine: EngineName = "auto"
     part: Count = 2000  # records written at a time
-    output: str | None = None
 
     def __post_init__(self) -> None:
         """Refuses values out of range."""

@@ -1,7 +1,7 @@
 """`dragoman synthesize`: a model translates the texts of shards; the pairs become a corpus for another model.
 
-dragoman synthesize synthesize.bundle=TEACHER synthesize.output=FOLDER   sequence-level distillation (Kim, Rush 2016)
-dragoman synthesize synthesize.bundle=BACKWARD synthesize.output=FOLDER  back-translation (Sennrich et al. 2016)
+dragoman synthesize bundle=TEACHER output=FOLDER   sequence-level distillation (Kim, Rush 2016)
+dragoman synthesize bundle=BACKWARD output=FOLDER  back-translation (Sennrich et al. 2016)
 dragoman shard corpus=jsonl corpus.train.file=FOLDER/pairs.jsonl
 
 The bundle's languages say which side of the shards it reads. `pairs.jsonl` has the pairs that are kept, in the shards'
@@ -56,35 +56,35 @@ class Row(TypedDict):
 def task(config: SynthesizeRoot) -> int:
     """Translates, scores, keeps the best and writes them; goes on where a stopped command was."""
     settings = config.synthesize
-    if settings.bundle is None:
-        raise UserError("synthesize.bundle=RUN is needed: the model that translates")
-    if settings.output is None:
-        raise UserError("synthesize.output=FOLDER is needed: a new folder")
-    bundle = _open(config, settings.bundle, "synthesize.bundle")
+    if config.bundle is None:
+        raise UserError("bundle=RUN is needed: the model that translates")
+    if config.output is None:
+        raise UserError("output=FOLDER is needed: a new folder")
+    bundle = _open(config, config.bundle, "bundle")
     scorer = _open(config, settings.scorer, "synthesize.scorer") if settings.scorer is not None else None
     side = _side(config.shard_dir, bundle)
     if scorer is not None and set(scorer.languages) != set(bundle.languages):
-        pairs = f"{scorer.pair}, synthesize.bundle {bundle.pair}"
+        pairs = f"{scorer.pair}, bundle {bundle.pair}"
         raise UserError(f"synthesize.scorer={settings.scorer} translates {pairs}; it scores the same two languages")
-    folder = Path(settings.output).expanduser()
+    folder = Path(config.output).expanduser()
     facts = {
         "pair": bundle.pair,
         "bundle": bundle.digest,
         "scorer": scorer.digest if scorer else None,
         "shards": manifest_hash(config.shard_dir),
         "part": settings.part,
-        "engine": settings.engine,
+        "engine": config.engine,
     }
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder / LOCK) as alone:
         if not alone:
-            raise UserError(f"synthesize.output={folder}: another command writes there")
+            raise UserError(f"output={folder}: another command writes there")
         if _is_done(folder, facts, settings.keep):
             print(f"{folder}: is there already")
             return compose.OK
         texts = (record[side] for record in unpack_split(config.shard_dir, TRAIN))
         total = read_manifest(config.shard_dir).splits[TRAIN].records
-        answer = _translate_and_score(bundle, scorer, settings.engine)
+        answer = _translate_and_score(bundle, scorer, config.engine)
         _write_parts(folder / PARTS, texts, total, settings.part, answer)
         counts = _write_kept(folder, bundle, settings.keep)
         held = _write_own(folder, config.shard_dir, bundle)
@@ -110,7 +110,7 @@ def _side(shards: Path, bundle: TranslationBundle) -> int:
     sides = read_manifest(shards).sides
     if bundle.languages[0] not in sides:
         raise UserError(
-            f"synthesize.bundle: translates {bundle.pair}, the shards in {shards} hold {' and '.join(sides)}; "
+            f"bundle: translates {bundle.pair}, the shards in {shards} hold {' and '.join(sides)}; "
             f"name a model that reads one of them"
         )
     return sides.index(bundle.languages[0])
@@ -125,12 +125,12 @@ def _is_done(folder: Path, facts: dict[str, Any], keep: float) -> bool:
             shutil.rmtree(folder / PARTS, ignore_errors=True)  # of a command that was killed right at its end
             return True
         changed = "its pairs were changed" if same else "holds other pairs"
-        raise UserError(f"synthesize.output={folder}: {changed}; name another folder, or delete this one")
+        raise UserError(f"output={folder}: {changed}; name another folder, or delete this one")
     if read_object(folder / PARTS / OPENED) != facts:
         others = [path.name for path in folder.iterdir() if path.name != LOCK]
         if others:
             held = "an unfinished corpus of other settings" if PARTS in others else others[0]
-            raise UserError(f"synthesize.output={folder}: holds {held}; name a new folder, or delete this one")
+            raise UserError(f"output={folder}: holds {held}; name a new folder, or delete this one")
         (folder / PARTS).mkdir()
         atomic_write(folder / PARTS / OPENED, json.dumps(facts))
     return False

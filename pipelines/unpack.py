@@ -30,7 +30,6 @@ class UnpackConfig:
     format: Literal["lines", "webdataset"] = "lines"  # webdataset: tars for other tools, one sample per record
     first: Whole = 0  # global id
     records: Whole | None = None
-    output: str | None = None  # folder for {split}.{language}.txt, or {split}-{number}.tar
 
 
 @dataclass
@@ -39,6 +38,7 @@ class UnpackRoot:
 
     paths: PathsConfig = field(default_factory=PathsConfig)
     unpack: UnpackConfig = field(default_factory=UnpackConfig)
+    output: str | None = None  # folder for {split}.{language}.txt, or {split}-{number}.tar
 
 
 def task(root: UnpackRoot) -> int:
@@ -49,9 +49,9 @@ def task(root: UnpackRoot) -> int:
     if len(languages) <= max(sides):
         raise UserError(f"unpack.side={config.side}: the shards in {directory} hold {languages[0]} only")
     if config.format == "webdataset":
-        return _write_tars(config, directory, sides, [languages[side] for side in sides])
+        return _write_tars(config, root.output, directory, sides, [languages[side] for side in sides])
     with ExitStack() as files:
-        outputs = _outputs(config, [languages[side] for side in sides], files)
+        outputs = _outputs(config, root.output, [languages[side] for side in sides], files)
         for number, record in enumerate(unpack_split(directory, config.split, config.first, config.form)):
             if number == config.records:
                 break
@@ -64,12 +64,12 @@ def task(root: UnpackRoot) -> int:
     return 0
 
 
-def _write_tars(config: UnpackConfig, directory: Path, sides: range, languages: list[str]) -> int:
+def _write_tars(config: UnpackConfig, output: str | None, directory: Path, sides: range, languages: list[str]) -> int:
     """Writes tars of SAMPLES records each, keyed by the record's global id: `.en` and `.de`, or `.txt` for a text."""
-    if config.output is None:
-        raise UserError("unpack.output: a folder is needed for unpack.format=webdataset")
+    if output is None:
+        raise UserError("output: a folder is needed for unpack.format=webdataset")
     extensions = languages if len(ShardReader(directory, config.split).manifest.sides) > 1 else ["txt"]
-    folder = _folder(config.output)
+    folder = _folder(output)
     records = islice(unpack_split(directory, config.split, config.first, config.form), config.records)
     samples = (
         (f"{number:09d}", {extension: record[side].encode() for extension, side in zip(extensions, sides, strict=True)})
@@ -89,15 +89,15 @@ def _folder(output: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise UserError(f"unpack.output={folder}: not a folder") from None
+        raise UserError(f"output={folder}: not a folder") from None
     return folder
 
 
-def _outputs(config: UnpackConfig, languages: list[str], files: ExitStack) -> list[TextIO]:
+def _outputs(config: UnpackConfig, output: str | None, languages: list[str], files: ExitStack) -> list[TextIO]:
     """Returns standard output, or one file per language that appears only when it is complete."""
-    if config.output is None:
+    if output is None:
         return [sys.stdout]
-    folder = _folder(config.output)
+    folder = _folder(output)
     paths = [folder / f"{config.split}.{language}.txt" for language in languages]
     return [files.enter_context(atomic_text(path)) for path in paths]
 

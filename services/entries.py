@@ -11,7 +11,7 @@ from typing import Any
 from dragoman.conf import compose
 from dragoman.conf.words import is_setting, quote_text
 from dragoman.model.errors import UserError
-from dragoman.services.models.home import run_section, with_home
+from dragoman.services.models.home import SHARED, run_section, with_home
 from dragoman.services.settings import (
     ContinueConfig,
     EmbedConfig,
@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
     module, function, section, config = COMMANDS[verb]
     text: list[str | None] = []
     if verb in TEXT_FIRST:
-        given, words = text_of(words, f"{section}.input")
+        given, words = text_of(words, "input")
         text = [given]
 
     def work(*settings: Any) -> int:
@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
             config,
             words,
             verb,
-            shown=[section, "device", "decode", "alignment"],
+            shown=[*SHARED, section, "decode", "alignment"],
         )
     words = verbatim(words) if verb == "generate" else words
     return run_section(lambda settings: work(settings, *text), section, config, words, verb)

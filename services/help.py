@@ -19,18 +19,18 @@ EXAMPLES = {
     "evaluate": "evaluate.against=RUN",
     "compare": "models=[rnnsearch_additive,transformer_tiny] train.max_steps=1000",
     "promote": "promote.metric=chrf",
-    "synthesize": "synthesize.output=taught",
-    "unpack": "unpack.output=pairs",
+    "synthesize": "output=taught",
+    "unpack": "output=pairs",
     "translate": "'The dog sees the man.'",
     "generate": "'The king' generate.max_tokens=40",
     "predict": "'The king' predict.steps=3",
-    "embed": "'The dog sees the man.' embed.format=json",
-    "score": "score.input=pairs.tsv",
+    "embed": "'The dog sees the man.' format=json",
+    "score": "input=pairs.tsv",
     "rerank": "rerank.nbest=nbest.txt",
     "serve": "serve.port=5050",
     "neighbours": "dog query.k=5",
     "analogy": "man king woman",
-    "export": "huggingface RUN export.output=folder",
+    "export": "huggingface RUN output=folder",
     "inspect": "RUN",
     "runs": "runs.shards=true",
     "models": "--json",
@@ -92,8 +92,13 @@ def verb_help(name: str, verb: Verb, whole: bool = False) -> str:
         return "\n".join(
             [*parts, *(line for section in verb.sections for line in _whole_section(verb.root, section)), *end]
         )
+    values = groups.written(verb.root).items()
+    own = [f"{key}=" for key, value in values if not isinstance(value, dict) and groups.reads(name, key)]
     for most in (SCREEN, 3, 2):
-        lines = [line for section in verb.sections for line in _short_section(verb.root, section, most)]
+        lines = [
+            *(_wrap("", own, 1) if own and verb.sections else []),
+            *(line for section in verb.sections for line in _short_section(verb.root, section, most)),
+        ]
         if len(page := [*parts, *([""] if lines else []), *lines, *end]) <= SCREEN:
             break
     return "\n".join(page)

@@ -12,8 +12,8 @@ from dragoman.services.models.home import NO_SETTING, Device, Home
 class BundleSource:
     """The source of the model; part of every section that loads one."""
 
-    bundle: str | None = None  # a bundle's directory or a run's name; null: `model` from the registry
-    model: str | None = None  # models:/NAME@ALIAS or models:/NAME/VERSION; null: the only one of the home
+    # a directory, a run's name, models:/NAME@ALIAS or models:/NAME/VERSION; null: the only one of the home
+    bundle: str | None = field(default=None, metadata=NO_SETTING)
     home: Home = field(default_factory=Home, kw_only=True, metadata=NO_SETTING)
 
 
@@ -21,7 +21,7 @@ class BundleSource:
 class ModelSource(BundleSource):
     """The source of a model that decodes."""
 
-    engine: EngineName = "auto"
+    engine: EngineName = field(default="auto", metadata=NO_SETTING)
     threads: Count | None = None  # batches decoded at a time; null: one per core
 
 
@@ -29,20 +29,20 @@ class ModelSource(BundleSource):
 class TranslateConfig(ModelSource):
     """The input of a translation, its model, and the output."""
 
-    input: str | None = None  # null: standard input
+    input: str | None = field(default=None, metadata=NO_SETTING)  # null: standard input
     to: str | None = None  # the target language, of a multilingual model; null: the model's only one
     document: str | None = None  # instead: .docx .pptx .odt .epub .html .md .txt .srt .vtt .po .xliff .json
-    output: str | None = None  # null: standard output
-    format: Literal["text", "nbest", "json", "html", "xml", "markdown"] = "text"
+    output: str | None = field(default=None, metadata=NO_SETTING)  # null: standard output
+    format: Literal["text", "nbest", "json", "html", "xml", "markdown"] = field(default="text", metadata=NO_SETTING)
     nbest: Count = 1  # translations per line, for nbest and json
     protect: bool = True  # keep what must not change; false: the model's own output
     glossary: str | None = None  # a file of terms: source TAB target, .csv or .tbx
     report: str | None = None  # a file for what was kept and how, one JSON object per line
     split: bool = False  # translate a line sentence by sentence
-    longest: Count = 400  # characters of a sentence before it is cut further
+    longest: Count = field(default=400, metadata=NO_SETTING)  # characters of a sentence before it is cut further
     attention: str | None = None  # a file for the attention of each word: .png .svg .pdf .json; see section alignment
-    lines: Count = 256  # lines at a time
-    on_error: Literal["raise", "skip"] = "raise"
+    lines: Count = field(default=256, metadata=NO_SETTING)  # at a time
+    on_error: Literal["raise", "skip"] = field(default="raise", metadata=NO_SETTING)
 
 
 @dataclass
@@ -51,6 +51,12 @@ class TranslateRoot:
 
     FILE: ClassVar = "translate"
     device: Device
+    engine: str | None
+    bundle: str | None
+    input: str | None
+    output: str | None
+    format: str | None
+    on_error: str | None
     paths: dict[str, Any]
     tracking: dict[str, Any]
     translate: TranslateConfig
@@ -63,59 +69,59 @@ class ContinueConfig(BundleSource, GenerateConfig):
     """The texts to continue, the model, and the output."""
 
     prompt: str | None = None  # null: each line of the input
-    input: str | None = None  # null: standard input
-    output: str | None = None  # null: standard output
-    format: Literal["text", "json"] = "text"
+    input: str | None = field(default=None, metadata=NO_SETTING)  # null: standard input
+    output: str | None = field(default=None, metadata=NO_SETTING)  # null: standard output
+    format: Literal["text", "json"] = field(default="text", metadata=NO_SETTING)
     echo: bool = True  # text: print the prompt before the continuation
-    at_once: Count = 64  # prompts
-    on_error: Literal["raise", "skip"] = "raise"
+    at_once: Count = field(default=64, metadata=NO_SETTING)  # prompts
+    on_error: Literal["raise", "skip"] = field(default="raise", metadata=NO_SETTING)
 
 
 @dataclass
 class PredictConfig(BundleSource):
     """The texts to predict for, the model, and the output."""
 
-    input: str | None = None  # null: standard input
-    output: str | None = None  # null: standard output
-    format: Literal["text", "json"] = "text"
+    input: str | None = field(default=None, metadata=NO_SETTING)  # null: standard input
+    output: str | None = field(default=None, metadata=NO_SETTING)  # null: standard output
+    format: Literal["text", "json"] = field(default="text", metadata=NO_SETTING)
     best: Count | None = None  # classes of a text, or tokens of a place; null: 1 class, 5 tokens
     steps: Count = 5  # a language model: tokens of the likeliest path
     picture: str | None = None  # a language or masked model: .png .svg .pdf
-    lines: Count = 1024  # lines at a time
-    on_error: Literal["raise", "skip"] = "raise"
+    lines: Count = field(default=1024, metadata=NO_SETTING)  # at a time
+    on_error: Literal["raise", "skip"] = field(default="raise", metadata=NO_SETTING)
 
 
 @dataclass
 class EmbedConfig(BundleSource):
     """The texts to turn into vectors, the model, and the output."""
 
-    input: str | None = None  # null: standard input
-    output: str | None = None  # null: standard output
-    format: Literal["json", "npy"] | None = None  # null: npy for an output that ends so
+    input: str | None = field(default=None, metadata=NO_SETTING)  # null: standard input
+    output: str | None = field(default=None, metadata=NO_SETTING)  # null: standard output
+    format: Literal["json", "npy"] | None = field(default=None, metadata=NO_SETTING)  # null: by `output`
     unit: bool = False  # scale vectors to length 1, whose products are cosines; zeros stay
-    too_long: Literal["error", "truncate"] = "truncate"
+    too_long: Literal["error", "truncate"] = field(default="truncate", metadata=NO_SETTING)
     level: Literal["sentence", "token"] = "sentence"  # a vector per line, or one for each of its tokens
     layer: Annotated[int, Range()] | None = None  # 0: embeddings, -1: last; null: see docs
     batch_tokens: Count | None = None  # tokens of a batch with padding; null: each text alone, whatever its company
-    lines: Count = 1024  # lines at a time
-    on_error: Literal["raise", "skip"] = "raise"
+    lines: Count = field(default=1024, metadata=NO_SETTING)  # at a time
+    on_error: Literal["raise", "skip"] = field(default="raise", metadata=NO_SETTING)
 
 
 @dataclass
 class ScoreConfig(BundleSource):
     """The pairs or texts to score, the model, and the output."""
 
-    input: str | None = None  # lines of source TAB target, or of text; null: standard input
+    input: str | None = field(default=None, metadata=NO_SETTING)  # source TAB target, or text; null: standard input
     source: str | None = None  # instead: two files of lines, the sources
     target: str | None = None  # and the targets
-    output: str | None = None  # null: standard output
-    format: Literal["text", "json"] = "text"
+    output: str | None = field(default=None, metadata=NO_SETTING)  # null: standard output
+    format: Literal["text", "json"] = field(default="text", metadata=NO_SETTING)
     tokens: bool = False  # text and json: also print each token's
     searched: bool = False  # score as the search does: without its forbidden tokens in the softmax
-    too_long: Literal["error", "truncate", "skip"] = "error"
-    batch_tokens: Count = 8192  # source and target tokens of a batch with padding
-    lines: Count = 1024  # pairs at a time
-    on_error: Literal["raise", "skip"] = "raise"
+    too_long: Literal["error", "truncate", "skip"] = field(default="error", metadata=NO_SETTING)
+    batch_tokens: Count = field(default=8192, metadata=NO_SETTING)  # of both sides, in a batch with padding
+    lines: Count = field(default=1024, metadata=NO_SETTING)  # pairs at a time
+    on_error: Literal["raise", "skip"] = field(default="raise", metadata=NO_SETTING)
 
 
 @dataclass
@@ -129,12 +135,12 @@ class RerankConfig(BundleSource):
     weights: str | None = None  # weights from an earlier tuning
     feature: str = "Dragoman"  # name of our feature
     reverse: bool = False  # the model translates the other way: our feature scores the source, given the hypothesis
-    output: str | None = None
-    format: Literal["text", "nbest", "scored"] = "text"
+    output: str | None = field(default=None, metadata=NO_SETTING)
+    format: Literal["text", "nbest", "scored"] = field(default="text", metadata=NO_SETTING)
     tokenize: str = "auto"  # sacreBLEU's tokeniser
-    too_long: Literal["error", "truncate"] = "error"
-    batch_tokens: Count = 8192  # source and target tokens of a batch with padding
-    lists: Count = 64  # lists at a time
+    too_long: Literal["error", "truncate"] = field(default="error", metadata=NO_SETTING)
+    batch_tokens: Count = field(default=8192, metadata=NO_SETTING)  # of both sides, in a batch with padding
+    lists: Count = field(default=64, metadata=NO_SETTING)  # at a time
 
 
 @dataclass
@@ -154,7 +160,7 @@ class Limits:
 class ServeConfig(ModelSource):
     """The endpoint and its models. Times are in seconds."""
 
-    models: list[str] = field(default_factory=list)  # instead of `model`: several, models:/NAME@ALIAS or directories
+    models: list[str] = field(default_factory=list)  # instead of `bundle`: several
     pivot: bool = True  # translate over a language in the middle where no model has the pair
     check_language: bool = True  # report texts that are not in the language that the client names
     poll: Interval = 10.0  # time between two looks for a newer version
@@ -195,6 +201,8 @@ class ServeRoot:
 
     FILE: ClassVar = "serve"
     device: Device
+    engine: str | None
+    bundle: str | None
     paths: dict[str, Any]
     tracking: dict[str, Any]
     serve: ServeConfig

@@ -26,11 +26,10 @@ class Verb(NamedTuple):
 
 
 ROWS = "rows"  # its rows and records go through conf/showing.py
-FORMAT = "format"  # --json stands for the format of its first section
+FORMAT = "format=json"  # --json stands for this setting
 
 
 def _verb(module: str, help: str, sections: str = "", words: str = "", json: str = "", root: str = RECIPE) -> Verb:
-    json = f"{sections.split()[0]}.format=json" if json == FORMAT else json
     return Verb(module, help, f"{words} [key=value ...]".lstrip(), tuple(sections.split()), root, json)
 
 

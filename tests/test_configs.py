@@ -18,6 +18,7 @@ from dragoman.model.ranges import ranges_of
 from dragoman.model.schema import flat
 from dragoman.pipelines.config import Config
 from dragoman.services.jobs.settings import UpRoot
+from dragoman.services.models.home import SHARED
 from dragoman.services.verbs import VERBS
 
 DEFAULTS = {group: choice for group, choice in groups.default_choices().items() if group != "experiment"}
@@ -62,9 +63,11 @@ def test_the_commented_files_say_what_the_dataclasses_say() -> None:
     assert defaults.stale() == {}
     for file, section, schema in defaults.schemas():
         values = groups.content(file)
-        assert (values[section] if section else values).keys() == defaults.defaults(schema).keys(), f"{file} {section}"
+        assert (values[section] if section else values).keys() == defaults.defaults(schema()).keys(), (
+            f"{file} {section}"
+        )
     shown = {section for _, section, _ in defaults.schemas()} | DEFAULTS.keys()
-    plain = {"", "device", "pair", "seed", "models", "name", "paths"}
+    plain = {"", "pair", "seed", "models", "name", "paths", *SHARED}
     assert shown | plain == {section for root in groups.roots() for section in groups.sections(root)} | plain
 
 

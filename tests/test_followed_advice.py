@@ -46,7 +46,7 @@ TINY = (
 TSV = "corpus=tsv corpus.train.file=pairs.tsv tokenizer.vocabulary=100 cluster.backend=local"
 TEXT = "corpus=text corpus.train.file=text.txt pair=en cluster.backend=local"
 WORDS = f"{TEXT} tokenizer=vocabulary"
-TRANSLATE = "translate translate.bundle=home/runs/tiny/bundle"
+TRANSLATE = "translate bundle=home/runs/tiny/bundle"
 
 
 @dataclass(frozen=True)
@@ -153,25 +153,23 @@ CASES = {
     "no versions": Case(f"promote {TSV} registry.name=other", r"registers one: (?P<command>dragoman train .*)", "said"),
     "force": Case(f"promote {TSV} promote.force=true", r"give one: (?P<settings>promote\.reason='.*?')"),
     "many translations": Case(
-        "translate hello translate.bundle=home/runs/tiny/bundle translate.nbest=9", r"; (?P<settings>decode\.beam=9)"
+        "translate hello bundle=home/runs/tiny/bundle translate.nbest=9", r"; (?P<settings>decode\.beam=9)"
     ),
     "a long line": Case(
-        f"{TRANSLATE} translate.input=long.en decode.too_long=error translate.protect=false",
+        f"{TRANSLATE} input=long.en decode.too_long=error translate.protect=false",
         r"read: (?P<settings>decode\.too_long=truncate)",
     ),
     "a long line, left empty": Case(
-        f"{TRANSLATE} translate.input=long.en decode.too_long=error translate.protect=false",
-        r"(?P<settings>translate\.on_error=skip)",
+        f"{TRANSLATE} input=long.en decode.too_long=error translate.protect=false",
+        r"(?P<settings>on_error=skip)",
     ),
     "a file's name as a text": Case(
-        "translate pairs.tsv translate.bundle=home/runs/tiny/bundle",
+        "translate pairs.tsv bundle=home/runs/tiny/bundle",
         r"(?P<out>pairs\.tsv): is a file; (?P<settings>\S+) reads it",
     ),
-    "no columns": Case(
-        "score score.input=text.txt score.bundle=home/runs/tiny/bundle", r"(?P<settings>score\.on_error=skip)"
-    ),
+    "no columns": Case("score input=text.txt bundle=home/runs/tiny/bundle", r"(?P<settings>on_error=skip)"),
     # vectors
-    "a word that nobody knows": Case("neighbours zebra query.vectors=words", r"(?P<settings>query\.on_error=skip)"),
+    "a word that nobody knows": Case("neighbours zebra query.vectors=words", r"(?P<settings>on_error=skip)"),
     "no vectors": Case(
         "neighbours cat paths.runs=none tracking.uri=sqlite:///none.db",
         r"train some: (?P<command>dragoman .*)",

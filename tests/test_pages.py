@@ -33,7 +33,7 @@ PROGRAMS = {
     *("tar", "umask"),
 }
 # Keys whose value names a run or a registered model, which a command of the pages must make, or files of conf/model.
-REFERENCES = re.compile(r"^(?:models|query\.vectors|evaluate\.bundle|evaluate\.against)=(.+)$")
+REFERENCES = re.compile(r"^(?:models|query\.vectors|bundle|evaluate\.against)=(.+)$")
 
 
 def lines_of(page: str) -> list[str]:

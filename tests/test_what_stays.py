@@ -99,7 +99,7 @@ def dragoman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 @pytest.fixture(scope="module")
 def sentences(dragoman: Home) -> Path:
     """English sentences, one a line: the shards turned back into text."""
-    dragoman("unpack", *PAIRS, f"unpack.output={dragoman.folder / 'text'}")
+    dragoman("unpack", *PAIRS, f"output={dragoman.folder / 'text'}")
     (file,) = (dragoman.folder / "text").glob("train*.en*")
     assert len(file.read_text(encoding="utf-8").splitlines()) > 300
     return file
@@ -168,9 +168,9 @@ def test_two_versions_are_scored_promoted_rolled_back_and_served(dragoman: Home)
         dragoman("promote", *PAIRS, "registry.name=everyday", *forced)
     assert "version 1" in dragoman("rollback", *PAIRS, "registry.name=everyday")
     assert "champion" in dragoman("models")
-    assert dragoman("translate", "I am tired.", "translate.model=models:/everyday@champion").strip()
+    assert dragoman("translate", "I am tired.", "bundle=models:/everyday@champion").strip()
 
-    with endpoint("serve.model=models:/everyday@champion") as address:
+    with endpoint("bundle=models:/everyday@champion") as address:
         libre = LibreTranslateAPI(address)
         text = libre.translate("I am tired.", "en", "de")
         assert isinstance(text, str) and libre.languages()[0]["targets"] == ["de"]
@@ -219,9 +219,9 @@ def test_word_vectors_have_neighbours_analogies_and_a_picture(dragoman: Home, wo
         "cluster.backend=local",
     ]
     dragoman("train", *words, f"model={model}", *sizes, f"name={model}", "vectors.epochs=1", *offline)
-    near = dragoman("neighbours", "you", f"query.vectors={model}", "query.k=3", "query.format=json")
+    near = dragoman("neighbours", "you", f"query.vectors={model}", "query.k=3", "format=json")
     assert len(json.loads(near.splitlines()[-1])["neighbours"]) == 3
-    found = dragoman("analogy", "he", "she", "his", f"query.vectors={model}", "query.k=2", "query.format=json")
+    found = dragoman("analogy", "he", "she", "his", f"query.vectors={model}", "query.k=2", "format=json")
     assert json.loads(found.splitlines()[-1])["answers"]
     pictures = list((dragoman.runs / model).rglob("*.png"))
     assert pictures and all(picture.read_bytes().startswith(PNG) for picture in pictures)
@@ -259,13 +259,13 @@ def test_a_language_model_continues_a_text_and_names_the_next(dragoman: Home, te
     said = dragoman.train(model, name, *text, "loader.context_length=32")
     assert re.search(r"perplexity|bits", said)
     run = str(dragoman.runs / name)
-    drawn = dragoman("generate", "you are", f"generate.bundle={run}", "generate.max_tokens=5", "generate.format=json")
+    drawn = dragoman("generate", "you are", f"bundle={run}", "generate.max_tokens=5", "format=json")
     assert "you are" in json.loads(drawn.splitlines()[-1])["prompt"]
-    asked = [f"predict.bundle={run}", "predict.best=3", "predict.format=json"]
+    asked = [f"bundle={run}", "predict.best=3", "format=json"]
     likely = json.loads(dragoman("predict", "you", *asked).splitlines()[-1])
     (dragoman.folder / "text.txt").write_text("you are tired\n", encoding="utf-8")
     assert len(likely["steps"][0]["tokens"]) == 3
-    assert dragoman("score", f"score.bundle={run}", f"score.input={dragoman.folder / 'text.txt'}").strip()
+    assert dragoman("score", f"bundle={run}", f"input={dragoman.folder / 'text.txt'}").strip()
 
 
 def test_a_masked_encoder_fills_masks_and_its_vectors_are_of_the_sentence(dragoman: Home, sentences: Path) -> None:
@@ -280,11 +280,11 @@ def test_a_masked_encoder_fills_masks_and_its_vectors_are_of_the_sentence(dragom
     dragoman("shard", *settings, "cluster.backend=local")
     dragoman.train("bert_tiny", "masked", *settings, "model.norm=pre")
     run = str(dragoman.runs / "masked")
-    asked = [f"predict.bundle={run}", "predict.format=json"]
+    asked = [f"bundle={run}", "format=json"]
     filled = json.loads(dragoman("predict", "You [MASK] tired.", *asked).splitlines()[-1])
     assert filled["steps"][0]["tokens"]
     output = dragoman.folder / "vectors.npy"
-    same = [f"embed.bundle={run}", f"embed.output={output}", "embed.format=npy"]
+    same = [f"bundle={run}", f"output={output}", "format=npy"]
     dragoman("embed", "You are tired.", *same)
     assert np.load(output).shape[-1] == 16
     uses = dragoman(
@@ -308,11 +308,11 @@ def test_a_translation_network_translates_and_shows_where_it_looked(dragoman: Ho
     assert "BLEU|nrefs:1" in said
     run = dragoman.runs / model
     output = dragoman.folder / "out.txt"
-    words = [f"translate.input={few}", f"translate.output={output}", f"translate.bundle={run}", "decode.min_length=3"]
+    words = [f"input={few}", f"output={output}", f"bundle={run}", "decode.min_length=3"]
     if model.startswith("rnnenc"):  # no attention; its sentence states are the vectors of its texts
         dragoman("translate", *words)
         states = dragoman.folder / "states.npy"
-        dragoman("embed", "I am tired.", f"embed.bundle={run}", f"embed.output={states}", "embed.format=npy")
+        dragoman("embed", "I am tired.", f"bundle={run}", f"output={states}", "format=npy")
         assert np.load(states).shape[0] == 1
     else:
         picture = dragoman.folder / f"{model}.png"
@@ -339,10 +339,10 @@ def test_an_n_best_list_is_rescored(dragoman: Home, sentences: Path) -> None:
     lists.write_text("0 ||| Ich bin müde. ||| ||| -1.0\n0 ||| Ich bin Tom. ||| ||| -1.5\n", encoding="utf-8")
     source, output = dragoman.folder / "source.txt", dragoman.folder / "best.txt"
     source.write_text("I am tired.\n", encoding="utf-8")
-    files = [f"rerank.nbest={lists}", f"rerank.source={source}", f"rerank.output={output}"]
-    dragoman("rerank", f"rerank.bundle={run}", *files)
+    files = [f"rerank.nbest={lists}", f"rerank.source={source}", f"output={output}"]
+    dragoman("rerank", f"bundle={run}", *files)
     assert output.read_text(encoding="utf-8").strip() in ("Ich bin müde.", "Ich bin Tom.")
-    dragoman("score", f"score.bundle={run}", f"score.source={source}", f"score.target={output}", "score.format=json")
+    dragoman("score", f"bundle={run}", f"score.source={source}", f"score.target={output}", "format=json")
 
 
 @pytest.mark.parametrize(
@@ -374,7 +374,7 @@ def test_texts_get_classes_and_words_get_tags(dragoman: Home, sentences: Path, l
     pooling = ["model.pooling=attention"] if labels == "classes" else []
     sizes = [*sizes, *pooling, f"name={model}", "registry.register=false"]
     assert "accura" in dragoman("train", *SHORT, *shards, f"model={model}", *sizes)
-    asked = [f"predict.bundle={dragoman.runs / model}", "predict.format=json"]
+    asked = [f"bundle={dragoman.runs / model}", "format=json"]
     answer = dragoman("predict", "Are you tired?", *asked)
     assert any(label in answer for label in ("question", "statement", "NAME", "WORD"))
 

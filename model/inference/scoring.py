@@ -31,7 +31,7 @@ from dragoman.model.text.tokenizer import EOS, UNK, Tokenizer, TokenizerPair
 MOST_PAIRS = 1024  # in a batch
 
 TooLong = Literal["error", "truncate"]
-CUTTING = ("score.too_long", "rerank.too_long")  # settings that cut a text too long for the network
+CUTTING = ("too_long",)  # the setting that cuts a text too long for the network
 
 
 @dataclass(frozen=True)

@@ -174,7 +174,7 @@ class NetworkVectors:
     def _encode(self, texts: Sequence[str], names: Sequence[str]) -> list[NDArray[np.int64]]:
         """Returns ids with the end of sentence, of a language model with that before the text; cut to the positions."""
         rows = [np.append(row.astype(np.int64), EOS) for row in self.tokenizer.encode(texts)]
-        cut = fit(rows, self.positions, self.too_long, names, keys=("embed.too_long",))
+        cut = fit(rows, self.positions, self.too_long, names, keys=("too_long",))
         return [np.insert(row[:-1], 0, BEFORE) for row in cut] if self.forward_only else cut
 
 

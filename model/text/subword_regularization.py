@@ -32,9 +32,7 @@ class SubwordSampler:
         self._begins = np.array([piece.startswith(SPACE) for piece in pieces])
         self._begins[EOS] = True
         fixed = [i for i in range(tokenizer.vocabulary) if i <= EOS or tokenizer.processor.is_byte(i)]
-        fixed += [
-            i for i, piece in enumerate(pieces) if piece.startswith(f"{SPACE}<") and piece[1:] in tokenizer.tags
-        ]
+        fixed += [i for i, piece in enumerate(pieces) if piece.startswith(f"{SPACE}<") and piece[1:] in tokenizer.tags]
         self._fixed = frozenset([*fixed, UNK])  # their text is lost, or they have none; tags have one form
         self._ways: dict[tuple[int, ...], list[tuple[int, ...] | None]] = {}
 

@@ -18,6 +18,18 @@ from dragoman.pipelines.evaluation.comparison_settings import SHORT, model_file
 from dragoman.pipelines.settings import OptimizerConfig
 
 COMPARED = {"translation": "translates", "language": "is a language model"}  # kind -> in a message
+# By architecture, under `compare.recipes` and `compare.networks`: the rate that suits one network starves another, and
+# post-norm needs a lower rate and a warm-up longer than a short budget has.
+RECIPES: dict[str, dict[str, Any]] = {
+    "rnnenc": {"lr": 0.002, "schedule": "cosine"},
+    "rnnsearch": {"lr": 0.002, "schedule": "cosine"},
+    "transformer": {"lr": 0.004, "schedule": "cosine"},
+    "prefixlm": {"lr": 0.002, "schedule": "cosine"},
+    "rnnlm": {"lr": 0.004, "schedule": "cosine"},
+    "gpt": {"lr": 0.004, "schedule": "cosine"},
+    "statelm": {"lr": 0.004, "schedule": "cosine"},
+}
+NETWORKS: dict[str, dict[str, Any]] = {"transformer": {"norm": "pre"}, "prefixlm": {"norm": "pre"}}
 
 
 @dataclass(frozen=True)
@@ -123,7 +135,7 @@ def run_config(config: Config, name: str) -> Config:
             f"models: {name!r} neither translates nor is a language model. Choices: {', '.join(compared_models())}"
         )
     network = str(values["architecture"])
-    own = config.compare.networks.get(network, {})
+    own = NETWORKS.get(network, {}) | config.compare.networks.get(network, {})
     for key in own:
         if key not in values:
             raise no_such_key(f"compare.networks.{network}", key, values)
@@ -131,7 +143,7 @@ def run_config(config: Config, name: str) -> Config:
         values["max_positions"] = config.loader.context_length  # a position that no training window had means nothing
     values |= own | {key: value for key, value in config.compare.model.items() if key in values}
     model_config(values)
-    recipe = config.compare.recipes.get(network, {})
+    recipe = RECIPES.get(network, {}) | config.compare.recipes.get(network, {})
     optimizer = build(OptimizerConfig, asdict(config.train.optimizer) | recipe, f"compare.recipes.{network}")
     return replace(
         config,

@@ -18,20 +18,8 @@ class CompareConfig:
     max_tokens: Whole = 8_000_000  # target tokens per model; 0: as many as train.max_steps has
     max_minutes: Amount = 30.0  # per model, evaluation included; 0: no limit
     warmup: Part = 0.1  # share of the steps; 0: train.optimizer.warmup_steps
-    recipes: dict[str, dict[str, Any]] = field(  # architecture -> keys of train.optimizer
-        default_factory=lambda: {
-            "rnnenc": {"lr": 0.002, "schedule": "cosine"},
-            "rnnsearch": {"lr": 0.002, "schedule": "cosine"},
-            "transformer": {"lr": 0.004, "schedule": "cosine"},
-            "prefixlm": {"lr": 0.002, "schedule": "cosine"},
-            "rnnlm": {"lr": 0.004, "schedule": "cosine"},
-            "gpt": {"lr": 0.004, "schedule": "cosine"},
-            "statelm": {"lr": 0.004, "schedule": "cosine"},
-        }
-    )
-    networks: dict[str, dict[str, Any]] = field(  # architecture -> keys of its model
-        default_factory=lambda: {"transformer": {"norm": "pre"}, "prefixlm": {"norm": "pre"}}
-    )
+    recipes: dict[str, dict[str, Any]] = field(default_factory=dict)  # architecture -> keys of train.optimizer
+    networks: dict[str, dict[str, Any]] = field(default_factory=dict)  # architecture -> keys of its model
     model: dict[str, Any] = field(default_factory=dict)  # keys for all networks trained here that have them
     maps: list[str] = field(default_factory=list)  # source sentences of the alignment maps; []: from the held-out set
     map_count: Whole = 3  # number of sentences from the held-out set

@@ -97,7 +97,7 @@ def evaluate_reconstruction(
     )
     if theirs != ours:
         raise UserError(
-            f"evaluate.bundle: {bundle.directory} has another tokenizer than the shards in {shards}; this makes shards "
+            f"bundle: {bundle.directory} has another tokenizer than the shards in {shards}; this makes shards "
             f"with it: {shard_command(f'tokenizer.same_as={bundle.directory}', beside=str(shards))}"
         )
     begin = time.perf_counter()

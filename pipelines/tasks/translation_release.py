@@ -152,7 +152,7 @@ def evaluate(config: Config, bundle: TranslationBundle) -> TranslationEvaluation
         config.shard_dir,
         settings.split,
         config.decode,
-        engine=settings.engine,
+        engine=config.engine,
         sentences=settings.sentences,
         samples=settings.samples,
         tokenize=settings.tokenize,

@@ -1,9 +1,11 @@
 """The sections `tracking`, `registry` and `promote` of the configuration."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from dragoman.model.ranges import Amount, Positive, Probability, Range
+
+NO_SETTING = {"setting": False}
 
 
 @dataclass
@@ -15,12 +17,12 @@ class TrackingConfig:
     experiment: str = "dragoman"
     parent: str | None = None  # id of the parent run
     offline: bool = False  # true: spool only; `dragoman sync` sends later
-    flush_seconds: Positive = 5.0  # interval of the background thread
-    timeout: Positive = 10.0  # for one request to the server
-    flush_timeout: Amount = 30.0  # longest wait for unsent records at a run's end
-    register_timeout: Amount = 120.0  # longest wait for its version in the registry
     system_metrics: bool = True
-    system_seconds: Positive = 10.0  # between two samples of the machine
+    flush_seconds: Positive = field(default=5.0, metadata=NO_SETTING)  # interval of the background thread
+    timeout: Positive = field(default=10.0, metadata=NO_SETTING)  # for one request to the server
+    flush_timeout: Amount = field(default=30.0, metadata=NO_SETTING)  # longest wait for unsent records at a run's end
+    register_timeout: Amount = field(default=120.0, metadata=NO_SETTING)  # longest wait for its version
+    system_seconds: Positive = field(default=10.0, metadata=NO_SETTING)  # between two samples of the machine
 
 
 @dataclass

@@ -5,6 +5,8 @@ from typing import Literal
 
 from dragoman.model.ranges import Amount, Count, Positive, Whole, check_ranges
 
+NO_SETTING = {"setting": False}
+
 
 @dataclass
 class EvaluateVectors:
@@ -18,7 +20,7 @@ class EvaluateVectors:
     analogies: list[str] = field(default_factory=list)  # questions a : b = c : ?
     restrict: Whole = 30_000  # analogies: questions and answers among this many most frequent words; 0: all
     words: list[str] = field(default_factory=list)  # show and draw these words' neighbours; empty: some of the sets'
-    neighbours: Whole = 5  # shown per word
+    neighbours: Whole = field(default=5, metadata=NO_SETTING)  # shown per word
     pictures: bool = True  # projections, similarities, parallelograms, scores and loss
 
 
@@ -35,7 +37,7 @@ class VectorsConfig:
     log_every: Count = 20  # rounds
     checkpoint_every: Whole = 0  # rounds; 0: only by time
     checkpoint_minutes: Amount = 2.0  # 0: only by rounds
-    keep_checkpoints: Count = 2
+    keep_checkpoints: Count = field(default=2, metadata=NO_SETTING)
     evaluate: EvaluateVectors = field(default_factory=EvaluateVectors)
 
     def check(self) -> None:

@@ -40,7 +40,7 @@ def nearest_uses(config: QueryConfig, words: Sequence[str]) -> int:
     uses = read_uses(config, config.texts, vectors)
     if config.picture is not None:
         draw(config, *questions[0], uses)
-    with open_output(None, "query") as out:
+    with open_output(None) as out:
         for number, (use, vector) in enumerate(questions):
             neighbours = uses.nearest(vector, config.k, use)
             if config.format == "json":
@@ -101,8 +101,8 @@ def read_texts(config: QueryConfig, texts: str, vectors: NetworkVectors) -> Iter
         )
         yield from itertools.islice((line for line in lines if line), config.lines)
         return
-    with open_input(texts, "query", "texts") as (file, name):
-        read = read_lines(file, name, config.on_error, "query")
+    with open_input(texts, "query.texts") as (file, name):
+        read = read_lines(file, name, config.on_error)
         yield from itertools.islice((line for line in read if line and line.strip()), config.lines)
 
 

@@ -100,7 +100,7 @@ def run_folder(root: DemoRoot) -> Path:
 def serve_words(root: DemoRoot, words: Sequence[str]) -> list[str]:
     """Returns the settings with which the endpoint follows the demo's model."""
     places = [word for word in words if word.startswith(("paths.", "tracking."))]
-    return [f"serve.model=models:/{root.registry['name']}@{root.registry['alias']}", *places]
+    return [f"bundle=models:/{root.registry['name']}@{root.registry['alias']}", *places]
 
 
 def translate_samples(address: str, root: DemoRoot) -> tuple[list[Sample], dict[str, str]]:

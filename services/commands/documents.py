@@ -44,11 +44,11 @@ def open_document(path: str | None) -> Iterator[tuple[BinaryIO, str]]:
     """Opens a file or standard input as it is, with its name for messages."""
     if path is None:
         if sys.stdin is None:
-            raise UserError("translate.input: standard input is closed; name a file")
+            raise UserError("input: standard input is closed; name a file")
         yield sys.stdin.buffer, "standard input"
         return
     with contextlib.ExitStack() as stack:
-        with file_errors("translate.input", path, "read"):
+        with file_errors("input", path, "read"):
             file = stack.enter_context(Path(path).open("rb"))
         yield file, path
 
@@ -59,29 +59,29 @@ def report_file(path: str | None) -> Iterator[Certify]:
     if path is None:
         yield lambda _number, _report: None
         return
-    with open_output(path, "translate", "report") as out:
+    with open_output(path, "translate.report") as out:
         yield lambda number, report: print(json.dumps({"line": number, **report}, ensure_ascii=False), file=out)
 
 
 def document_of(config: TranslateConfig, text: str | None) -> tuple[str, Document] | None:
     """Returns name and content of the document that the settings name; None if they name none."""
     packed = config.input is not None and Path(config.input).suffix.lower() in PACKED
-    key = "translate.document" if config.document is not None else "translate.input"
+    key = "translate.document" if config.document is not None else "input"
     name = config.document if config.document is not None else config.input if packed else None
     if name is None:
         return None
     if config.document is not None and (config.input is not None or text is not None):
         raise UserError(f"{key}={name}: give a document or lines, not both")
     if config.output is None:
-        raise UserError(f"{key}={name}: translate.output must name the translated document")
+        raise UserError(f"{key}={name}: output must name the translated document")
     if config.format != "text" or config.nbest > 1 or config.attention or not config.protect:
         raise UserError(
-            f"{key}={name}: a document has its own format and one translation: leave translate.format, nbest, "
+            f"{key}={name}: a document has its own format and one translation: leave format, nbest, "
             "attention and protect as they are"
         )
     try:
         if ending_of(config.output) != ending_of(name):
-            raise DocumentError(f"translate.output={config.output} must end in {ending_of(name)}: formats stay")
+            raise DocumentError(f"output={config.output} must end in {ending_of(name)}: formats stay")
         with file_errors(key, name, "read"):
             return name, read_document(name, Path(name).read_bytes())
     except DocumentError as problem:
@@ -113,7 +113,7 @@ def translate_document(
         for number, prepared in enumerate(_prepared(served, document, config, options)):
             for line, translation in prepared.translations():
                 if translation.error and config.on_error == "raise":
-                    raise UserError(f"{translation.error}. translate.on_error=skip leaves such sentences empty")
+                    raise UserError(f"{translation.error}. on_error=skip leaves such sentences empty")
                 losses.add(line, translation)
             rebuilt = prepared.rebuild()
             texts.append(rebuilt.text)
@@ -184,7 +184,7 @@ def attention_file(path: str | None) -> Iterator[Show]:
 @contextlib.contextmanager
 def json_list(path: str) -> Iterator[Show]:
     """Writes a list of objects as they come."""
-    with open_output(path, "translate", "attention") as out:
+    with open_output(path, "translate.attention") as out:
         out.write("[")
         between = "\n"
 

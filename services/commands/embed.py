@@ -39,19 +39,19 @@ def embed(config: EmbedConfig, text: str | None = None) -> int:
     check_ranges("embed", config)
     named = str(config.output).endswith(".npy")
     if config.format == "npy" and not named:
-        raise UserError("embed.format=npy: a matrix needs a file; set embed.output to a name that ends in .npy")
+        raise UserError("format=npy: a matrix needs a file; set output to a name that ends in .npy")
     config = replace(config, format=config.format or ("npy" if named else "json"))
     if config.format == "npy" and config.level == "token":
-        raise UserError("embed.level=token: lines have different numbers of tokens; choose embed.format=json")
+        raise UserError("embed.level=token: lines have different numbers of tokens; choose format=json")
     with contextlib.ExitStack() as stack:
-        file, name = stack.enter_context(open_input(config.input, "embed", text=text))
+        file, name = stack.enter_context(open_input(config.input, text=text))
         directory, _ = find_model(config)
         bundle = open_bundle(directory)
         open_vectors = network_vectors if config.level == "token" else sentence_vectors
         vectors = open_vectors(
             bundle, config.home.device, batch_tokens=config.batch_tokens, too_long=config.too_long, layer=config.layer
         )
-        lines = read_lines(file, name, config.on_error, "embed")
+        lines = read_lines(file, name, config.on_error)
         if config.level == "token":
             assert isinstance(vectors, NetworkVectors)
             return embed_tokens(vectors, lines, name, config)
@@ -66,7 +66,7 @@ def embed(config: EmbedConfig, text: str | None = None) -> int:
 def embed_tokens(vectors: NetworkVectors, lines: Iterator[str | None], name: str, config: EmbedConfig) -> int:
     """Writes an object per line: its tokens and their vectors, of length 1 if asked for."""
     number = tokens = 0
-    with open_output(config.output, "embed") as out:
+    with open_output(config.output) as out:
         for chunk in batches(lines, config.lines):
             places = [f"{name}, line {number + at}" for at in range(1, len(chunk) + 1)]
             for line, embedded in zip(chunk, vectors.tokens([line or "" for line in chunk], places), strict=True):
@@ -116,10 +116,10 @@ def copy(
 def open_writer(config: EmbedConfig, width: int) -> Iterator[Write]:
     """Yields the function that writes lines' vectors, of `width` numbers, in the requested format."""
     if config.format == "npy":
-        with open_matrix(str(config.output), width, "embed.output") as append:
+        with open_matrix(str(config.output), width, "output") as append:
             yield lambda _, rows: append(rows)
         return
-    with open_output(config.output, "embed") as out:
+    with open_output(config.output) as out:
         number = 0
 
         def write(lines: Sequence[str | None], rows: Floats) -> None:

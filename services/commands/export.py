@@ -3,7 +3,7 @@
 import shlex
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dragoman.conf import compose
@@ -16,7 +16,7 @@ from dragoman.model.storage.places import local_folder
 from dragoman.model.storage.transfers import publish_files
 from dragoman.model.word_vectors.embeddings import Embeddings
 from dragoman.model.word_vectors.formats import Format, write_format
-from dragoman.services.models.home import run_section
+from dragoman.services.models.home import NO_SETTING, run_section
 from dragoman.services.models.vectors_source import VectorsSource, open_vectors, vectors_folder
 
 FORMATS: dict[Format, str] = {
@@ -30,7 +30,7 @@ HUGGINGFACE = "huggingface"  # a folder of transformers, of a translation or lan
 class ExportConfig(VectorsSource):
     """The model to write, and the folder."""
 
-    output: str = "artifacts/exports/vectors"  # a folder
+    output: str = field(default="artifacts/exports/vectors", metadata=NO_SETTING)  # a folder
     restrict: Whole = 0  # this many most frequent words; 0: all
 
 
@@ -64,9 +64,9 @@ def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
                     print(f"{file}  {file.stat().st_size:,} bytes, {FORMATS[name]}")
         publish_files(output)
     except PermissionError as problem:
-        raise UserError(f"export.output: {problem.filename} cannot be written ({problem.strerror})") from None
+        raise UserError(f"output: {problem.filename} cannot be written ({problem.strerror})") from None
     except (FileExistsError, NotADirectoryError):
-        raise UserError(f"export.output: {output} is not a folder") from None
+        raise UserError(f"output: {output} is not a folder") from None
     return compose.OK
 
 
@@ -80,7 +80,7 @@ def export_network(config: ExportConfig) -> int:
     bundle = open_bundle(vectors_folder(config, "export", config.vectors))
     output = local_folder(config.output, config.home.cache)
     if output.exists():
-        raise UserError(f"export.output: {output} is there already; name a new folder")
+        raise UserError(f"output: {output} is there already; name a new folder")
     with atomic_directory(output) as work:
         write_huggingface(work, bundle)
     for path in sorted(output.iterdir()):

@@ -43,7 +43,7 @@ def continue_texts(config: ContinueConfig, text: str | None = None) -> int:
         prompts, at_once = read_prompts(config, stack)
         bundle = open_text_bundle(config, "language")
         writer = Writer(config, bundle, bundle.language_network.to(config.home.device))
-        out = stack.enter_context(open_output(config.output, "generate"))
+        out = stack.enter_context(open_output(config.output))
         streamed = config.format == "text" and out.isatty()
         for chunk in batches(prompts, at_once):
             if streamed:
@@ -58,11 +58,11 @@ def read_prompts(config: ContinueConfig, stack: contextlib.ExitStack) -> tuple[I
     """Returns the prompts, None for a skipped line, and how many to take at a time; `stack` closes the file."""
     if config.prompt is not None:
         if config.input is not None:
-            raise UserError("generate.input: a file of prompts, or generate.prompt, not both")
+            raise UserError("input: a file of prompts, or generate.prompt, not both")
         return iter([config.prompt.replace("\\n", "\n")]), 1
-    file, name = stack.enter_context(open_input(config.input, "generate"))
+    file, name = stack.enter_context(open_input(config.input))
     # A user at the keyboard wants each answer at once.
-    return read_lines(file, name, config.on_error, "generate"), 1 if file.isatty() else config.at_once
+    return read_lines(file, name, config.on_error), 1 if file.isatty() else config.at_once
 
 
 class Writer:

@@ -36,10 +36,9 @@ FREQUENT = 12  # word vectors' words to show
 
 @dataclass
 class InspectConfig:
-    """The path to inspect, and how much to show."""
+    """How much to show."""
 
-    path: str | None = None
-    format: Literal["text", "json"] = "text"
+    format: Literal["text", "json"] = field(default="text", metadata=NO_SETTING)
     samples: Whole = 2  # records of shards
     parameters: bool = False  # of a network: every matrix with shape, formula and share; the cost of a step by part
     home: Home = field(default_factory=Home, kw_only=True, metadata=NO_SETTING)
@@ -53,13 +52,10 @@ def main(argv: Sequence[str]) -> int:
     return run_section(lambda config: inspect(config, path), "inspect", InspectConfig, words, "inspect")
 
 
-def inspect(config: InspectConfig, path_given: str | None = None) -> int:
-    """Prints the content of `path_given`, or of the configured path."""
-    name = path_given or config.path
+def inspect(config: InspectConfig, name: str | None = None) -> int:
+    """Prints the content of a path, a run or a version."""
     if name is None:
-        raise UserError(
-            f"inspect.path: say what to look at: dragoman inspect PATH ({KINDS}, a run's name, or models:/NAME@ALIAS)"
-        )
+        raise UserError(f"say what to look at: dragoman inspect PATH ({KINDS}, a run's name, or models:/NAME@ALIAS)")
     path, facts = find(config, name)
     if config.parameters:
         facts |= parameters(path)

@@ -19,6 +19,7 @@ from dragoman.model.inputs.compression import magic_of
 from dragoman.model.inputs.kinds import HEAD, kind_of_head
 from dragoman.model.inputs.lines import Rows, View, is_in_place, line_blocks
 from dragoman.model.inputs.streams import Blocks
+from dragoman.services.models.home import NO_SETTING
 
 # Endings of files that are no text, or that nothing here compresses: lines in such a file would mislead.
 _NO_TEXT = ".npy .npz .parquet .docx .xlsx .pptx .odt .epub .pdf .mo .zip .tar .tgz .bz2 .xz .zst .pt .safetensors"
@@ -29,9 +30,12 @@ BOM = b"\xef\xbb\xbf"
 
 
 def read_lines(
-    file: BinaryIO, name: str, on_error: Literal["raise", "skip"], section: str | None = "translate"
+    file: BinaryIO, name: str, on_error: Literal["raise", "skip"], skips: bool = True
 ) -> Iterator[str | None]:
-    """Yields the lines without their ends; None for one that is not UTF-8, if such lines are skipped."""
+    """Yields the lines without their ends; None for one that is not UTF-8, if such lines are skipped.
+
+    `skips`: the command can skip them.
+    """
     for number, raw in enumerate(file, 1):
         line = raw.removeprefix(BOM) if number == 1 else raw
         line = line.removesuffix(b"\n").removesuffix(b"\r")
@@ -39,7 +43,7 @@ def read_lines(
             yield line.decode("utf-8")
         except UnicodeDecodeError as problem:
             if on_error == "raise":
-                advice = f". {section}.on_error=skip leaves such lines empty" if section else ""
+                advice = ". on_error=skip leaves such lines empty" if skips else ""
                 raise UserError(
                     f"{name}, line {number}: not UTF-8 (byte 0x{line[problem.start]:02x} at {problem.start}){advice}"
                 ) from None
@@ -49,7 +53,6 @@ def read_lines(
 @contextlib.contextmanager
 def open_input(
     path: str | None,
-    section: str,
     key: str = "input",
     languages: Callable[[], tuple[str, ...]] = tuple,
     rows: Rows = "json",
@@ -62,16 +65,16 @@ def open_input(
     """
     if text is not None:
         if path is not None:
-            raise UserError(f"{section}.{key}={path}: give a file or a text, not both ({text[:60]!r})")
+            raise UserError(f"{key}={path}: give a file or a text, not both ({text[:60]!r})")
         yield io.BytesIO(text.encode("utf-8", "surrogateescape")), "the command line"
         return
     if path is None:
         if sys.stdin is None:  # closed, as by `<&-`
-            raise UserError(f"{section}.{key}: standard input is closed; name a file")
-        _check_stream(sys.stdin.buffer, f"{section}.{key}")
+            raise UserError(f"{key}: standard input is closed; name a file")
+        _check_stream(sys.stdin.buffer, key)
         yield sys.stdin.buffer, "standard input"
         return
-    with file_errors(f"{section}.{key}", path, "read"):
+    with file_errors(key, path, "read"):
         in_place = is_in_place(Path(path))
     with Path(path).open("rb") if in_place else Blocks.from_blocks(_blocks(Path(path), languages, rows)) as file:
         yield file, path
@@ -116,11 +119,15 @@ def from_column(column: str) -> str:
 
 def check_files(section: str, config: Any) -> None:
     """Refuses an output that is read as well: it would replace its own input."""
-    files = {field.name: value for field in fields(config) if isinstance(value := getattr(config, field.name), str)}
-    for key in {"output", "report", "attention", "picture"} & files.keys():
+    files = {
+        f"{section}.{field.name}" if field.metadata != NO_SETTING else field.name: value
+        for field in fields(config)
+        if isinstance(value := getattr(config, field.name), str)
+    }
+    for key in {"output", f"{section}.report", f"{section}.attention", f"{section}.picture"} & files.keys():
         for other, path in files.items():
             if other != key and Path(path).is_file() and Path(files[key]).resolve() == Path(path).resolve():
-                raise UserError(f"{section}.{key}={files[key]}: is {section}.{other} too; name another file")
+                raise UserError(f"{key}={files[key]}: is {other} too; name another file")
 
 
 @contextlib.contextmanager
@@ -144,7 +151,7 @@ def check_picture(key: str, path: str | None, suffixes: Sequence[str]) -> None:
 
 
 @contextlib.contextmanager
-def open_output(path: str | None, section: str, key: str = "output") -> Iterator[TextIO]:
+def open_output(path: str | None, key: str = "output") -> Iterator[TextIO]:
     """Yields standard output, or a file that gets its name once it is complete; .gz is compressed."""
     if path is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
@@ -153,11 +160,11 @@ def open_output(path: str | None, section: str, key: str = "output") -> Iterator
         return
     final = Path(path)
     if final.suffix.lower() in NO_TEXT:
-        raise UserError(f"{section}.{key}: {path}: lines of text are written, which no {final.suffix} file has")
+        raise UserError(f"{key}: {path}: lines of text are written, which no {final.suffix} file has")
     if final.is_dir():
-        raise UserError(f"{section}.{key}: {path} is a folder; name a file in it")
+        raise UserError(f"{key}: {path} is a folder; name a file in it")
     with contextlib.ExitStack() as stack:
-        with file_errors(f"{section}.{key}", path):
+        with file_errors(key, path):
             raw = stack.enter_context(atomic_open(final))
         packed = final.suffix == ".gz"
         inner = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if packed else raw  # no name and time, for equal bytes

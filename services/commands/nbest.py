@@ -2,7 +2,7 @@
 
 Features look like `Name= value value ...` (or `Name: ...`, as older versions wrote them); a name with several values
 becomes several features, Name_0, Name_1 ... Score and features are optional (`number ||| hypothesis ||| score` is the
-output of `translate.format=nbest`). Columns after the score (alignments) are kept.
+output of `format=nbest`). Columns after the score (alignments) are kept.
 
 The weights of features are a file of readable JSON, with the data that they were tuned on.
 """

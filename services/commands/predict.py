@@ -50,11 +50,11 @@ def predict(config: PredictConfig, text: str | None = None) -> int:
     if config.picture is not None and text is None:
         raise UserError("predict.picture: shows one text; write it behind the verb")
     with contextlib.ExitStack() as stack:
-        file, name = stack.enter_context(open_input(config.input, "predict", text=text))
+        file, name = stack.enter_context(open_input(config.input, text=text))
         directory, _ = find_model(config, "labels", "masked", "language")
         predicted = predictor(open_bundle(directory), config.home.device, config.best, config.steps)
-        out = stack.enter_context(open_output(config.output, "predict"))
-        lines = read_lines(file, name, config.on_error, "predict")
+        out = stack.enter_context(open_output(config.output))
+        lines = read_lines(file, name, config.on_error)
         number = 0
         for chunk in batches(lines, 1 if file.isatty() else config.lines):
             texts = [line or "" for line in chunk]

@@ -53,12 +53,12 @@ def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:
         if words:
             questions = questions_of(verb, words, "the command line")
         else:
-            file, name = stack.enter_context(open_input(config.input, "query"))
-            lines = enumerate(read_lines(file, name, config.on_error, "query"), 1)
+            file, name = stack.enter_context(open_input(config.input))
+            lines = enumerate(read_lines(file, name, config.on_error), 1)
             split = (questions_of(verb, (line or "").split(), f"{name}, line {number}") for number, line in lines)
             questions = itertools.chain.from_iterable(split)
         embeddings = open_vectors(config, "query").embeddings
-        out = stack.enter_context(open_output(None, "query"))
+        out = stack.enter_context(open_output(None))
         failed = 0
         for number, question in enumerate(questions):
             result = answer(question, embeddings, config)
@@ -93,7 +93,7 @@ def answer(words: Sequence[str], embeddings: Embeddings, config: QueryConfig) ->
         return {"a": a, "b": b, "c": c, "method": config.method, "answers": rows}
     except UserError as problem:
         if config.on_error == "raise":
-            raise UserError(f"{problem} query.on_error=skip skips such questions") from None
+            raise UserError(f"{problem} on_error=skip skips such questions") from None
         return {"words": list(words), "error": str(problem)}
 
 

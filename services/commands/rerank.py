@@ -33,9 +33,9 @@ def rerank(config: RerankConfig) -> int:
     """Scores, tunes if asked, reorders and reports."""
     check(config)
     with contextlib.ExitStack() as stack:
-        file, name = stack.enter_context(open_input(config.nbest, "rerank", "nbest"))
+        file, name = stack.enter_context(open_input(config.nbest, "rerank.nbest"))
         reranker = Reranker(config)
-        lists = reranker.score_lists(read_nbest(read_lines(file, name, "raise", None), name))
+        lists = reranker.score_lists(read_nbest(read_lines(file, name, "raise", skips=False), name))
         # equal weights without a file: Sutskever et al. (2014, section 3.7)
         weights = load_weights(config.weights) if config.weights else Weights({SCORE: 0.5, config.feature: 0.5})
         if config.tune:
@@ -48,7 +48,7 @@ def rerank(config: RerankConfig) -> int:
                 return compose.OK
             lists = iter(kept)
         reranker.check_origin(weights)
-        out = stack.enter_context(open_output(config.output, "rerank"))
+        out = stack.enter_context(open_output(config.output))
         tally = reranker.write(lists, weights, out)
     reranker.report(tally, weights)
     return compose.OK
@@ -290,5 +290,5 @@ class Reranker:
 
 def all_lines(path: str, key: str) -> list[str]:
     """Returns every line of a file."""
-    with open_input(path, "rerank", key) as (file, name):
-        return [line or "" for line in read_lines(file, name, "raise", None)]
+    with open_input(path, f"rerank.{key}") as (file, name):
+        return [line or "" for line in read_lines(file, name, "raise", skips=False)]

@@ -80,7 +80,7 @@ def score(config: ScoreConfig) -> int:
         scorer, search, languages = choose_scorer(config)
         read = read_texts if isinstance(scorer, TextScorer) else read_pairs
         pairs = read(config, languages, stack)
-        out = stack.enter_context(open_output(config.output, "score"))
+        out = stack.enter_context(open_output(config.output))
         totals = copy(scorer, pairs, out, config, search)
     logger.info("%s", totals)
     if totals.truncated:
@@ -98,7 +98,7 @@ def choose_scorer(config: ScoreConfig) -> tuple[Scorer | TextScorer, DecodeConfi
             if getattr(config, key):
                 raise UserError(
                     f"score.{key}: {getattr(config, key)} is for translation models; "
-                    f"{version.name or directory} holds a language model, which scores the texts of score.input"
+                    f"{version.name or directory} holds a language model, which scores the texts of input"
                 )
         texts = load_text_bundle(directory, "language")
         return open_text_scorer(texts, config.home.device), None, languages_of(texts.pair)
@@ -183,8 +183,8 @@ def number_of(value: float) -> float | None:
 
 def read_texts(config: ScoreConfig, languages: tuple[str, ...], stack: contextlib.ExitStack) -> Iterator[Pair]:
     """Yields the texts of the file, one per line; `stack` closes it."""
-    file, name = stack.enter_context(open_input(config.input, "score", languages=lambda: languages))
-    lines = enumerate(read_lines(file, name, config.on_error, "score"), 1)
+    file, name = stack.enter_context(open_input(config.input, languages=lambda: languages))
+    lines = enumerate(read_lines(file, name, config.on_error), 1)
     return (Pair(f"{name}, line {at}", "", line or "", None if line is not None else "not UTF-8") for at, line in lines)
 
 
@@ -194,14 +194,14 @@ def read_pairs(config: ScoreConfig, languages: tuple[str, ...], stack: contextli
         lone, missing = ("source", "target") if config.target is None else ("target", "source")
         raise UserError(f"score.{lone}: {getattr(config, lone)} needs the other side too: set score.{missing}")
     if config.source is None or config.target is None:
-        file, name = stack.enter_context(open_input(config.input, "score", languages=lambda: languages, rows="tsv"))
-        return pairs_of_lines(read_lines(file, name, config.on_error, "score"), name, config.on_error)
+        file, name = stack.enter_context(open_input(config.input, languages=lambda: languages, rows="tsv"))
+        return pairs_of_lines(read_lines(file, name, config.on_error), name, config.on_error)
     if config.input is not None:
-        raise UserError("score.input: a file of pairs, or score.source and score.target, not both")
+        raise UserError("input: a file of pairs, or score.source and score.target, not both")
     sides = []
     for key, path, language in zip(("source", "target"), (config.source, config.target), languages, strict=True):
-        file, name = stack.enter_context(open_input(path, "score", key, partial(tuple, (language,))))
-        sides.append(read_lines(file, name, config.on_error, "score"))
+        file, name = stack.enter_context(open_input(path, f"score.{key}", partial(tuple, (language,))))
+        sides.append(read_lines(file, name, config.on_error))
     return pairs_of_files(sides[0], sides[1], config.source, config.target)
 
 
@@ -216,7 +216,7 @@ def pairs_of_lines(lines: Iterator[str | None], name: str, on_error: Literal["ra
         elif on_error == "raise":
             raise UserError(
                 f"{place}: {len(columns)} columns, not source TAB target ({line[:60]!r}). "
-                f"score.on_error=skip leaves such lines empty"
+                f"on_error=skip leaves such lines empty"
             )
         else:
             yield Pair(place, "", "", "not source TAB target")

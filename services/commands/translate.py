@@ -65,12 +65,12 @@ def translate(
         options = with_files(options, config, served)
         with report_file(config.report) as certify:
             losses, content = translate_document(served, *document, config, options, certify)
-            with file_errors("translate.output", config.output):
+            with file_errors("output", config.output):
                 atomic_write(Path(str(config.output)), content)
         losses.warn()
         return compose.OK
     opened = (
-        open_input(config.input, "translate", languages=lambda: (served.source,), text=text)
+        open_input(config.input, languages=lambda: (served.source,), text=text)
         if options.format == "text" or text is not None
         else open_document(config.input)
     )
@@ -84,7 +84,7 @@ def translate(
                 f"translate.nbest: {config.nbest} is more than the search finds ({served.decode.candidates}); "
                 f"decode.beam={config.nbest} finds as many"
             )
-        with open_output(config.output, "translate") as out, attention_file(config.attention) as show:
+        with open_output(config.output) as out, attention_file(config.attention) as show:
             # A user at the keyboard wants each answer at once.
             at_a_time = 1 if file.isatty() else config.lines
             with report_file(config.report) as certify:
@@ -113,10 +113,10 @@ def text_options(config: TranslateConfig) -> TextOptions:
     """Returns what the settings ask of a text."""
     if raw(config) and (config.glossary or config.report):
         key = "glossary" if config.glossary else "report"
-        raise UserError(f"translate.{key} needs translate.protect=true and translate.format=text, json or a document's")
+        raise UserError(f"translate.{key} needs translate.protect=true and format=text, json or a document's")
     form = config.format
     if form in ("html", "xml", "markdown") and (config.attention or config.nbest > 1):
-        raise UserError(f"translate.format={form} gives one translation: translate.nbest=1, translate.attention=null")
+        raise UserError(f"format={form} gives one translation: translate.nbest=1, translate.attention=null")
     return TextOptions(
         format=form if form == "html" or form == "xml" or form == "markdown" else "text",
         split_sentences="on" if config.split or form in ("html", "xml", "markdown") else "off",
@@ -156,7 +156,7 @@ def copy(
         warn_of(reports)
         for number, (line, answer) in enumerate(zip(chunk, answers, strict=True), done):
             if answer.error and config.on_error == "raise":
-                raise UserError(f"line {number + 1}: {answer.error}. translate.on_error=skip leaves such lines empty")
+                raise UserError(f"line {number + 1}: {answer.error}. on_error=skip leaves such lines empty")
             losses.add(line, answer)
             report = reports[number - done] if reports else None
             out.write(format_translation(number, line, answer, config.format, report))

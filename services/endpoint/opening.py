@@ -85,7 +85,8 @@ def follow_models(
         for source in model_sources(config):
             loader = Loader(source, decode, overrides, alignment, aligner)
             versions: Versions = loader.registry
-            reference = None if source.bundle is not None else source.model or ONLY
+            named = source.bundle or ONLY
+            reference = named if named == ONLY or is_registered(named) else None
             if reference == ONLY:
                 versions = OnlyChampion(source.home)
             follower = Follower(versions, reference or "", loader.load_version, config.poll)
@@ -98,21 +99,16 @@ def follow_models(
                     follower.load_now()
                 follower.repeating.start()
                 stack.callback(follower.repeating.stop, LOADING)
-            models.add(Served(reference or source.bundle or "", follower))
+            models.add(Served(named, follower))
         yield models
 
 
 def model_sources(config: ServeConfig) -> list[ServeConfig]:
     """Returns the source of each translation model that the settings name."""
-    if config.bundle is not None:
-        return [config]
-    if not config.models and config.model is None and config.wait:
+    if not config.models and config.bundle is None and config.wait:
         return [config]  # follows the home's only champion, from when there is one
-    references = config.models or [config.model or only_model(config.home, TRANSLATION)]
-    return [
-        dataclasses.replace(config, model=reference, bundle=None if is_registered(reference) else reference)
-        for reference in references
-    ]
+    references = config.models or [config.bundle or only_model(config.home, TRANSLATION)]
+    return [dataclasses.replace(config, bundle=reference) for reference in references]
 
 
 @contextlib.contextmanager

@@ -56,7 +56,7 @@ def serve(
 def check(config: ServeConfig) -> None:
     """Refuses invalid settings by name."""
     if config.models and config.bundle is not None:
-        raise UserError("serve.models: cannot be set with serve.bundle; put the directory into the list")
+        raise UserError("serve.models: cannot be set with bundle; put it into the list")
     check_addresses("serve.proxies", config.proxies)
     check_addresses("serve.monitors", config.monitors)
     check_ranges("serve", config)

@@ -82,15 +82,14 @@ def find_model(source: BundleSource, *kinds: str) -> tuple[Path, ModelVersion]:
     home's only model of these kinds (none: any).
     """
     check_device(source.home)
-    bundle, model = source.bundle, source.model
-    if bundle is None and model is None:
+    name = source.bundle
+    if name is None:
         name = only_model(source.home, kinds)
         print(f"the only model in {source.home.runs} and the registry: {name}", file=sys.stderr)
-        bundle, model = (None, name) if is_registered(name) else (name, None)
-    if bundle is not None:
-        return named_folder(source, bundle), UNREGISTERED
+    if not is_registered(name):
+        return named_folder(source, name), UNREGISTERED
     registry = Registry(source.home.tracking, Path(source.home.cache))
-    version = registry.resolve(str(model))
+    version = registry.resolve(name)
     return registry.fetch(version), version
 
 
@@ -102,13 +101,13 @@ def only_model(home: Home, kinds: Sequence[str]) -> str:
     if not names:
         by_demo = " (`dragoman demo` does in minutes)" if set(kinds) & {*TRANSLATION} else ""
         raise UserError(
-            f"no {what} in {home.runs} nor in the registry: train one{by_demo}, or name one "
-            f"with {home.section}.bundle=FOLDER or {home.section}.model=models:/NAME@ALIAS"
+            f"no {what} in {home.runs} nor in the registry: train one{by_demo}, or name one with bundle=FOLDER or "
+            "bundle=models:/NAME@ALIAS"
         )
     if len(names) > 1:
         raise UserError(
             f"several {what}s: {', '.join(names[:MOST])}{' ...' if len(names) > MOST else ''}; name one with "
-            f"{home.section}.model=models:/NAME@ALIAS or {home.section}.bundle=RUN"
+            "bundle=models:/NAME@ALIAS or bundle=RUN"
         )
     return names[0]
 

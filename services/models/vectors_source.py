@@ -39,9 +39,9 @@ class QueryConfig(VectorsSource):
     k: Count = 10  # words per answer
     method: Method = "3cosadd"  # for analogies
     restrict: Whole = 0  # answers are among this many most frequent words; 0: all
-    input: str | None = None  # a file of words, if the command line has none; null: standard input
-    format: Literal["text", "json"] = "text"
-    on_error: Literal["raise", "skip"] = "raise"
+    input: str | None = field(default=None, metadata=NO_SETTING)  # a file of words; null: standard input
+    format: Literal["text", "json"] = field(default="text", metadata=NO_SETTING)
+    on_error: Literal["raise", "skip"] = field(default="raise", metadata=NO_SETTING)
 
 
 def open_vectors(source: VectorsSource, section: str) -> VectorsBundle:
@@ -55,8 +55,8 @@ def open_vectors(source: VectorsSource, section: str) -> VectorsBundle:
         directory = vectors_folder(source, section, reference)
     if bundle_kind(directory) == "translation":
         raise UserError(
-            f"{key}: {reference} holds a translation model, not word vectors: serve it with serve.model or "
-            "serve.bundle, use it with dragoman translate"
+            f"{key}: {reference} holds a translation model, not word vectors: serve it with "
+            "dragoman serve bundle=..., use it with dragoman translate"
         )
     return load_vectors(directory)
 

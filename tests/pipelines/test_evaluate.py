@@ -225,19 +225,19 @@ def test_the_verb_prints_the_scores_and_keeps_them_beside_the_bundle(
     assert "BLEU|nrefs:1" in printed
     assert "p = 1.0000" in printed
     assert (bundle.directory.parent / "evaluation.test.json").is_file()
-    assert entries.main(["evaluate", f"evaluate.bundle={bundle.directory}", *places, "evaluate.sentences=5"]) == 0
+    assert entries.main(["evaluate", f"bundle={bundle.directory}", *places, "evaluate.sentences=5"]) == 0
     assert "5 sentences" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["evaluate.bundle=nowhere"], "neither a bundle's directory nor a run"),
+        (["bundle=nowhere"], "neither a bundle's directory nor a run"),
         (["name=untrained"], "has no bundle yet"),
         (["evaluate.split=dev"], "'dev' is not known"),
         (["evaluate.tokenize=x"], "evaluate.tokenize: 'x'"),
         (["decode.beam=0"], "decode.beam=0"),
-        (["evaluate.engine=gpu"], "evaluate.engine: 'gpu'"),
+        (["engine=gpu"], "engine: 'gpu'"),
     ],
 )
 def test_a_users_mistake_ends_with_two_and_is_named(

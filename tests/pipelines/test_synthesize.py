@@ -72,7 +72,7 @@ def main(words: list[str]) -> int:
 
 
 def run(shards: Path, out: Path, *words: str) -> int:
-    return main([f"paths.shards={shards}", "synthesize.bundle=teacher", f"synthesize.output={out}", *words])
+    return main([f"paths.shards={shards}", "bundle=teacher", f"output={out}", *words])
 
 
 def test_each_text_stands_beside_its_translation(shards: Path, tmp_path: Path, reader: Reader) -> None:
@@ -189,8 +189,8 @@ def test_shards_of_other_languages_are_refused(
 
 
 def test_what_is_missing_is_named(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([f"paths.shards={shards}", "synthesize.output=x"]) == 2
-    assert main([f"paths.shards={shards}", "synthesize.bundle=x"]) == 2
+    assert main([f"paths.shards={shards}", "output=x"]) == 2
+    assert main([f"paths.shards={shards}", "bundle=x"]) == 2
     said = capsys.readouterr().err
-    assert "synthesize.bundle=RUN is needed" in said
-    assert "synthesize.output=FOLDER is needed" in said
+    assert "bundle=RUN is needed" in said
+    assert "output=FOLDER is needed" in said

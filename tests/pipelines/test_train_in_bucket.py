@@ -34,7 +34,7 @@ SETTINGS = [
     "train.average_last=2",
     "decode.beam=1",
     "decode.max_ratio=0.5",
-    "evaluate.engine=torch",
+    "engine=torch",
     "decode.length_penalty=1.0",
     "evaluate.sentences=2",
     "evaluate.samples=0",
@@ -133,11 +133,11 @@ def test_a_run_moves_to_another_machine(machine: Machine, other: Machine, undist
     assert_same_run("moved", other, undisturbed)
     source = undisturbed.parents[1] / "line.txt"
     source.write_text("The dog sleeps.\n", encoding="utf-8")
-    words = [f"translate.input={source}", "decode.beam=1"]
-    there = other.call("translate", f"translate.bundle={HOME}/runs/moved/bundle", *words).splitlines()[-1]
-    assert there == other.call("translate", f"translate.bundle={undisturbed}/bundle", *words).splitlines()[-1]
+    words = [f"input={source}", "decode.beam=1"]
+    there = other.call("translate", f"bundle={HOME}/runs/moved/bundle", *words).splitlines()[-1]
+    assert there == other.call("translate", f"bundle={undisturbed}/bundle", *words).splitlines()[-1]
     assert "manifest_hash" in other.call("inspect", f"{HOME}/runs/moved/bundle")
-    evaluated = machine.call("evaluate", *SETTINGS, "name=moved", f"evaluate.bundle={HOME}/runs/moved/bundle")
+    evaluated = machine.call("evaluate", *SETTINGS, "name=moved", f"bundle={HOME}/runs/moved/bundle")
     assert "BLEU" in evaluated
 
 

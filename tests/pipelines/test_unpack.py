@@ -46,7 +46,7 @@ def test_a_side_alone_in_pieces(directory: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_files_are_a_language_each(directory: Path, tmp_path: Path) -> None:
-    assert main([f"paths.shards={directory}", f"unpack.output={tmp_path / 'out'}"]) == 0
+    assert main([f"paths.shards={directory}", f"output={tmp_path / 'out'}"]) == 0
     assert (tmp_path / "out" / "train.de.txt").read_text(encoding="utf-8").splitlines() == GERMAN
     assert (tmp_path / "out" / "train.en.txt").read_text(encoding="utf-8").splitlines() == ENGLISH
 
@@ -63,7 +63,7 @@ def test_a_file_is_whole_or_as_it_was(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("dragoman.pipelines.unpack.unpack_split", full)
-    assert main([f"paths.shards={directory}", f"unpack.output={out}"]) == 69
+    assert main([f"paths.shards={directory}", f"output={out}"]) == 69
     assert [(path.name, path.read_text()) for path in out.iterdir()] == [("train.de.txt", "before")]
     assert "disk is full" in capsys.readouterr().err
 
@@ -73,7 +73,7 @@ def test_a_file_is_whole_or_as_it_was(
     [
         ("unpack.split=trian", "'trian' is not known. Did you mean 'train'"),
         ("unpack.side=left", "unpack.side: 'left'"),
-        ("unpack.output=/dev/null", "unpack.output"),
+        ("output=/dev/null", "output"),
         ("paths.shards=nowhere", "no shards here"),
     ],
 )

@@ -117,7 +117,7 @@ def test_json_is_for_the_verbs_that_list_or_show(
 ) -> None:
     assert cli.main(["shard", "--json"]) == 2
     assert "shard: --json: it prints no rows and no record; these do: verify, evaluate" in capsys.readouterr().err
-    assert take_json("neighbours", ["dog", "query.k=3", "--json"]) == (False, ["dog", "query.k=3", "query.format=json"])
+    assert take_json("neighbours", ["dog", "query.k=3", "--json"]) == (False, ["dog", "query.k=3", "format=json"])
     assert take_json("jobs", ["--json", "-f"]) == (True, ["-f"])
     monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path))
     (tmp_path / "runs" / "demo").mkdir(parents=True)

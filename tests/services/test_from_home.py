@@ -81,7 +81,7 @@ def test_a_command_that_says_which_is_left_as_it_is(home: Path, verb: str, words
         ("train", ["train.init_from=first", "model=gpt_small", "registry=masked"], "bpe", []),
         ("promote", ["registry=language"], "bpe", ["model=gpt_tiny"]),
         ("compare", ["models=[rnnlm_gru,rnnlm_tanh]"], "words", []),
-        ("evaluate", ["evaluate.bundle=imported"], "words", ["model=skipgram", "registry=vectors"]),
+        ("evaluate", ["bundle=imported"], "words", ["model=skipgram", "registry=vectors"]),
     ],
 )
 def test_the_shards_are_taken_whatever_the_run_or_the_network(

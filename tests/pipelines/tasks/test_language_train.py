@@ -143,12 +143,12 @@ def test_a_release_hashes_each_file_of_its_bundle_when_it_is_written_and_when_it
 
 
 def test_bundles_are_evaluated_and_compared(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    settings = config(home, "evaluate.bundle=rnnlm_lstm", "evaluate.against=gpt_tiny", "evaluate.trials=100")
+    settings = config(home, "bundle=rnnlm_lstm", "evaluate.against=gpt_tiny", "evaluate.trials=100")
     assert evaluate.task(settings) == 0
     printed = capsys.readouterr().out
     assert "bits a character 4." in printed and " against " in printed and "p = " in printed
     with pytest.raises(UserError, match="cannot be compared"):
-        evaluate.task(config(home, "evaluate.bundle=rnnlm_lstm", "evaluate.against=bert_tiny"))
+        evaluate.task(config(home, "bundle=rnnlm_lstm", "evaluate.against=bert_tiny"))
 
 
 class Shelf:

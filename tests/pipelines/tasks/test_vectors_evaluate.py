@@ -43,7 +43,7 @@ def arguments(tmp_path: Path) -> list[str]:
     lines = "east northeast 9\neast north 5\neast west 1\nwest southwest 8\nnorth southwest 2\n"
     (tmp_path / "five.txt").write_text(lines, encoding="utf-8")
     return [
-        *(f"paths.root={tmp_path}", f"paths.shards={tmp_path}/none", "evaluate.bundle=plane"),
+        *(f"paths.root={tmp_path}", f"paths.shards={tmp_path}/none", "bundle=plane"),
         *(f"vectors.evaluate.root={tmp_path}", "vectors.evaluate.similarity=[five.txt]", "evaluate.trials=100"),
     ]
 

@@ -94,14 +94,14 @@ def test_all_steps_run_in_order_and_the_report_names_everything(
     assert demo(root, ["experiment=demo"]) == 0
     log = (tmp_path / "log").read_text().splitlines()
     assert log == [f"{name} experiment=demo" for name in ("shard", "train", "promote")] + [
-        "serve serve.model=models:/m@champion serve.port=0"
+        "serve bundle=models:/m@champion serve.port=0"
     ]
     out = capsys.readouterr().out
     assert not answers(out)
     words = ("DOG 10", "Hund 10", "90.1 on", "m version 7", "demo.log")
     assert all(word in out for word in words)
     assert "mlflow ui --backend-store-uri sqlite:///x.db" in out
-    assert "dragoman serve serve.model=models:/m@champion\n" in out
+    assert "dragoman serve bundle=models:/m@champion\n" in out
     assert (tmp_path / "stopped").exists()
 
 

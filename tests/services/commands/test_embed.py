@@ -83,25 +83,25 @@ def test_mistakes_are_named(tmp_path: Path, bundle: Path, vectors: Path) -> None
         (bundle, {"layer": 9}, r"embed\.layer=9: the network has the layers 0 .* to \d"),
         (vectors, {"level": "token"}, "word vectors have no layers"),
         (vectors, {"layer": 0}, "word vectors have no layers"),
-        (bundle, {"level": "token", **matrix}, r"embed\.level=token: .* choose embed\.format=json"),
-        (bundle, {"format": "npy", "output": None}, r"embed\.format=npy: a matrix needs a file"),
+        (bundle, {"level": "token", **matrix}, r"embed\.level=token: .* choose format=json"),
+        (bundle, {"format": "npy", "output": None}, r"format=npy: a matrix needs a file"),
         (bundle, {"lines": 0}, r"embed\.lines=0"),
-        (bundle, {"input": "none"}, r"embed\.input: none cannot be read"),
+        (bundle, {"input": "none"}, r"input: none cannot be read"),
         (bundle, {**matrix, "output": str(tmp_path / "nowhere" / "v.npy")}, r"nowhere/v\.npy cannot be written"),
     ]
     for model, settings, message in mistakes:
         with pytest.raises(UserError, match=message):
             run(tmp_path, model, **settings)
     with pytest.raises(UserError, match=r"no model in .* nor in the registry"):
-        embed(EmbedConfig(model=None, input=str(tmp_path / "in.txt")))
+        embed(EmbedConfig(input=str(tmp_path / "in.txt")))
 
 
 def test_the_ending_of_the_output_says_what_is_written(tmp_path: Path, vectors: Path) -> None:
     assert np.load(run(tmp_path, vectors, b"the dog\n", output=str(tmp_path / "v.npy"))).shape == (1, 4)
-    with pytest.raises(UserError, match=r"embed\.output: .*v\.npy: lines of text are written, which no \.npy file has"):
+    with pytest.raises(UserError, match=r"output: .*v\.npy: lines of text are written, which no \.npy file has"):
         run(tmp_path, vectors, format="json", output=str(tmp_path / "v.npy"))
     same = EmbedConfig(input=str(tmp_path / "in.txt"), output=str(tmp_path / "." / "in.txt"))
-    with pytest.raises(UserError, match=r"embed\.output=.*: is embed\.input too; name another file"):
+    with pytest.raises(UserError, match=r"output=.*: is input too; name another file"):
         check_files("embed", same)
 
 
@@ -112,7 +112,7 @@ def test_word_vectors_of_texts(tmp_path: Path, vectors: Path) -> None:
 
 def test_a_line_that_is_no_utf_8_is_named_or_has_an_error(tmp_path: Path, bundle: Path) -> None:
     content = b"ja\n\xff\ngut\n"
-    with pytest.raises(UserError, match=r"in\.txt, line 2: not UTF-8.*embed\.on_error=skip"):
+    with pytest.raises(UserError, match=r"in\.txt, line 2: not UTF-8.*on_error=skip"):
         run(tmp_path, bundle, content)
     assert not (tmp_path / "out").exists()
     found = rows(run(tmp_path, bundle, content, on_error="skip"))

@@ -30,7 +30,7 @@ def test_every_format_comes_back_as_it_was(vectors: Path, tmp_path: Path, capsys
 
 def test_the_formats_named_are_written_and_other_files_stay(vectors: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("x")
-    assert main(["text", f"export.vectors={vectors}", f"export.output={tmp_path}", "export.restrict=3"]) == 0
+    assert main(["text", f"export.vectors={vectors}", f"output={tmp_path}", "export.restrict=3"]) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.txt", formats.FORMATS["text"].file]
     assert vector_files.text(tmp_path / formats.FORMATS["text"].file)[0] == ["man", "woman", "king"]
 
@@ -40,7 +40,7 @@ def test_mistakes_are_named(vectors: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"'txt' is not known.*Did you mean 'text'"):
         export(config, ["txt"])
     (tmp_path / "file").write_text("x")
-    with pytest.raises(UserError, match=r"export\.output: .* is not a folder"):
+    with pytest.raises(UserError, match=r"output: .* is not a folder"):
         export(config)
 
 

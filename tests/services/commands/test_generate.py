@@ -151,10 +151,10 @@ def test_mistakes_are_named(
             language_bundle,
             b"a\n",
             {"prompt": "a"},
-            r"generate\.input: a file of prompts, or generate\.prompt, not both",
+            r"input: a file of prompts, or generate\.prompt, not both",
         ),
-        (language_bundle, None, {"input": "none"}, r"generate\.input: none cannot be read"),
-        (language_bundle, b"a\n\xff\n", {}, r"in, line 2: not UTF-8 .*generate\.on_error=skip"),
+        (language_bundle, None, {"input": "none"}, r"input: none cannot be read"),
+        (language_bundle, b"a\n\xff\n", {}, r"in, line 2: not UTF-8 .*on_error=skip"),
         (language_bundle, None, {"prompt": "a", "at_once": 0}, r"generate\.at_once=0"),
         (language_bundle, None, {"prompt": "a", "top_p": 2.0}, r"generate\.top_p=2\.0"),
         (language_bundle, None, {"prompt": "a", "home": Home(device="cuda")}, "torch sees no GPU here; set it to cpu"),
@@ -163,14 +163,14 @@ def test_mistakes_are_named(
         with pytest.raises(UserError, match=message):
             run(tmp_path, model, content, **settings)
     with pytest.raises(UserError, match=r"no language model in .* nor in the registry"):
-        continue_texts(ContinueConfig(prompt="a", model=None))
+        continue_texts(ContinueConfig(prompt="a"))
     assert not (tmp_path / "out").exists()
 
 
 def test_the_verb_ends_with_an_exit_code(
     language_bundle: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    words = [f"generate.bundle={language_bundle}", "generate.prompt=the dog, a", "generate.max_tokens=3"]
+    words = [f"bundle={language_bundle}", "generate.prompt=the dog, a", "generate.max_tokens=3"]
     assert main(["generate", *words]) == 0
     assert capsys.readouterr().out.startswith("the dog, a")
     assert main(["generate", *words, "generate.temperatur=1"]) == 2

@@ -102,7 +102,7 @@ def test_the_report_is_text_or_json(bundle: Path, capsys: pytest.CaptureFixture[
 def test_parameters_are_shown_by_part_with_the_cost_of_a_step(
     language_bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([str(language_bundle), "inspect.parameters=true", "inspect.format=json"]) == 0
+    assert main([str(language_bundle), "inspect.parameters=true", "format=json"]) == 0
     found = json.loads(capsys.readouterr().out)
     network = load_text_bundle(language_bundle).network
     assert found["parameters"] == network.parameter_count()

@@ -63,5 +63,5 @@ def test_wrong_documents_are_refused_and_leave_nothing(
 def test_a_missing_document_and_a_missing_output_are_named(tmp_path: Path, bundle: Path) -> None:
     with pytest.raises(UserError, match=r"translate\.document: .*no\.md cannot be read"):
         run(bundle, tmp_path / "out.md", document=str(tmp_path / "no.md"))
-    with pytest.raises(UserError, match=r"translate\.output must name"):
+    with pytest.raises(UserError, match=r"output must name"):
         translate(TranslateConfig(bundle=str(bundle), document="a.md"), DecodeConfig())

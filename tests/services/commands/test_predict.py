@@ -51,7 +51,7 @@ def test_each_task_has_its_line_and_its_record(
     labellers = {task: Labeller(load_label_bundle(folder)) for task, folder in bundles.items()}
     shown: dict[str, list[str]] = {}
     for task, bundle in bundles.items():
-        words = [f"predict.bundle={bundle}", f"predict.input={tmp_path}/in", "predict.best=2", "predict.lines=2"]
+        words = [f"bundle={bundle}", f"input={tmp_path}/in", "predict.best=2"]
         assert main(["predict", *words]) == 0
         shown[task] = capsys.readouterr().out.splitlines()
     assert shown["classes"] == [
@@ -61,7 +61,7 @@ def test_each_task_has_its_line_and_its_record(
     tagged = labellers["tags"].tag([Words.split(line) for line in LINES])
     assert shown["tags"] == [" ".join(f"{word.word}/{word.tag}" for word in row) for row in tagged]
     for task in ("classes", "tags"):
-        assert main(["predict", LINES[0], f"predict.bundle={bundles[task]}", "predict.format=json"]) == 0
+        assert main(["predict", LINES[0], f"bundle={bundles[task]}", "format=json"]) == 0
         record = json.loads(capsys.readouterr().out)
         assert record["text"] == LINES[0]
         (rows,) = (record[key] for key in record.keys() - {"text"})
@@ -74,7 +74,7 @@ def test_the_next_tokens_are_printed_step_by_step_and_drawn(
     tmp_path: Path, language_bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     picture = tmp_path / "next.png"
-    words = [f"predict.bundle={language_bundle}", "predict.best=3", "predict.steps=2", f"predict.picture={picture}"]
+    words = [f"bundle={language_bundle}", "predict.best=3", "predict.steps=2", f"predict.picture={picture}"]
     assert main(["predict", "the", "dog", *words]) == 0
     shown = capsys.readouterr().out.splitlines()
     loaded = load_text_bundle(language_bundle)

@@ -50,7 +50,7 @@ def test_words_are_read_where_none_are_given(
 
 
 def test_an_unknown_word_is_named_or_skipped(vectors: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UserError, match=r"'quen' is not among the 7 words.*'queen'.*query\.on_error=skip"):
+    with pytest.raises(UserError, match=r"'quen' is not among the 7 words.*'queen'.*on_error=skip"):
         run(vectors, capsys, "neighbours", "quen")
     out = run(vectors, capsys, "neighbours", "quen", "man", on_error="skip", format="json", k=1)
     first, second = map(json.loads, out.splitlines())
@@ -64,8 +64,8 @@ def test_mistakes_are_named(vectors: Path, tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "in.txt").write_bytes(b"man\n\xff\n")
     mistakes: list[tuple[list[str], dict[str, Any], str]] = [
         (["man"], {"k": 0}, r"query\.k=0"),
-        ([], {"input": str(tmp_path / "none.txt")}, r"query\.input: .*none\.txt cannot be read"),
-        ([], {"input": str(tmp_path / "in.txt")}, r"line 2: not UTF-8.*query\.on_error=skip"),
+        ([], {"input": str(tmp_path / "none.txt")}, r"input: .*none\.txt cannot be read"),
+        ([], {"input": str(tmp_path / "in.txt")}, r"line 2: not UTF-8.*on_error=skip"),
     ]
     for words, settings, message in mistakes:
         with pytest.raises(UserError, match=message):
@@ -89,7 +89,7 @@ def test_the_neighbours_of_a_word_in_a_sentence(
 ) -> None:
     lines = ["the dog sees the man .", "where is the dog ?", "the dog sees the man .", "", "the dogs"]
     (tmp_path / "texts.txt").write_text("\n".join(lines))
-    settings = [f"query.vectors={bundle}", f"query.texts={tmp_path / 'texts.txt'}", "query.format=json"]
+    settings = [f"query.vectors={bundle}", f"query.texts={tmp_path / 'texts.txt'}", "format=json"]
     assert main(["neighbours", "dog", "query.in=Where, is: the {dog} ?", *settings, "query.k=50"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["word"], found["sentence"], found["begin"], found["end"]) == ("dog", "Where, is: the {dog} ?", 16, 19)

@@ -14,15 +14,15 @@ from dragoman.services.verbs import run_verb
 TEXT, PAIR, LIST = "the dog sees", "the dog\tder hund", "0 ||| der hund ||| Other= -1.0 ||| -1.0"
 # verb, words, standard input, kind of the model, key that names it
 VERBS = (
-    ("translate", ["decode.beam=2"], TEXT, "translation", "translate.bundle"),
-    ("score", [], PAIR, "translation", "score.bundle"),
-    ("score", [], TEXT, "language", "score.bundle"),
-    ("rerank", ["rerank.source=source.txt"], LIST, "translation", "rerank.bundle"),
-    ("embed", [], TEXT, "translation", "embed.bundle"),
-    ("embed", [], TEXT, "masked", "embed.bundle"),
-    ("generate", ["generate.max_tokens=4", "generate.seed=1"], TEXT, "language", "generate.bundle"),
-    ("predict", ["the", "dog"], "", "language", "predict.bundle"),
-    ("predict", ["the [MASK]"], "", "masked", "predict.bundle"),
+    ("translate", ["decode.beam=2"], TEXT, "translation", "bundle"),
+    ("score", [], PAIR, "translation", "bundle"),
+    ("score", [], TEXT, "language", "bundle"),
+    ("rerank", ["rerank.source=source.txt"], LIST, "translation", "bundle"),
+    ("embed", [], TEXT, "translation", "bundle"),
+    ("embed", [], TEXT, "masked", "bundle"),
+    ("generate", ["generate.max_tokens=4", "generate.seed=1"], TEXT, "language", "bundle"),
+    ("predict", ["the", "dog"], "", "language", "bundle"),
+    ("predict", ["the [MASK]"], "", "masked", "bundle"),
     ("neighbours", ["king"], "", "vectors", "query.vectors"),
 )
 NAMES = [f"{verb[0]}-{verb[3]}" for verb in VERBS]

@@ -129,5 +129,5 @@ def test_a_language_model_has_neither_sources_nor_a_search(tmp_path: Path, langu
     for one in settings:
         with pytest.raises(UserError, match=r"score\.(searched: True|source: a) is for translation models; .*language"):
             run(tmp_path, language_bundle, **one)
-    with pytest.raises(UserError, match=r"score\.input: none cannot be read"):
+    with pytest.raises(UserError, match=r"input: none cannot be read"):
         run(tmp_path, language_bundle, input="none")

@@ -118,7 +118,7 @@ def test_a_stream_of_another_kind_is_refused_and_its_advice_reads_it(
     file.write_bytes(content)
     with file.open() as stream, monkeypatch.context() as patch:
         patch.setattr(sys, "stdin", stream)
-        with pytest.raises(UserError, match=f"standard input holds {what}.*translate.input=FILE"):
+        with pytest.raises(UserError, match=f"standard input holds {what}.*input=FILE"):
             translate(TranslateConfig(bundle=str(bundle)), DecodeConfig())
     assert run(tmp_path, bundle, content) == run(
         tmp_path, bundle, b"the dog\nja\n" if b"\r" in content else b"the dog\n"

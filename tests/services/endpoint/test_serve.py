@@ -44,7 +44,7 @@ def serving(*words: str) -> Iterator[tuple[str, Command]]:
 
 
 def test_a_bundle_is_served_to_the_libretranslate_client_and_sigterm_ends_it_well(bundle: Path) -> None:
-    with serving(f"serve.bundle={bundle}", "decode.beam=2") as (address, process):
+    with serving(f"bundle={bundle}", "decode.beam=2") as (address, process):
         client = LibreTranslateAPI(address)
         assert isinstance(client.translate("the dog", "en", "de"), str)
         assert client.languages()[0] == {"code": "en", "name": "English", "targets": ["de"]}
@@ -81,7 +81,7 @@ def test_the_endpoint_waits_for_a_model_follows_the_alias_and_sigint_is_130(
     tracking: TrackingConfig, tmp_path: Path
 ) -> None:
     registry = Registry(tracking, RegistryConfig(name="m", alias="stage"))
-    words = (f"tracking.uri={tracking.uri}", "serve.model=models:/m@stage", f"paths.root={tmp_path}")
+    words = (f"tracking.uri={tracking.uri}", "bundle=models:/m@stage", f"paths.root={tmp_path}")
     with serving(*words, "serve.wait=true", "serve.poll=0.2") as (address, process):
 
         def ask() -> httpx.Response:
@@ -134,7 +134,7 @@ def test_a_port_in_use_is_named_with_a_way_out() -> None:
 
 
 def test_settings_that_do_not_fit_together_are_named() -> None:
-    with pytest.raises(UserError, match=r"serve\.models: cannot be set with serve\.bundle"):
+    with pytest.raises(UserError, match=r"serve\.models: cannot be set with bundle"):
         check(ServeConfig(models=["a"], bundle="b"))
     with pytest.raises(UserError, match=r"serve\.proxies: .*write addresses and networks"):
         check(ServeConfig(proxies=["proxy.example"]))

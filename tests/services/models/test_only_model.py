@@ -42,7 +42,7 @@ def champions(home: Home, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_the_only_run_of_a_kind_is_taken(home: Home) -> None:
     assert only_model(home, ["translation"]) == "a"
     assert only_model(home, ["labels", "language"]) == "anna/b"
-    with pytest.raises(UserError, match=r"several masked models: c, d; name one with SECTION\.model"):
+    with pytest.raises(UserError, match=r"several masked models: c, d; name one with bundle="):
         only_model(home, ["masked"])
     with pytest.raises(UserError, match=r"no language model in .*runs nor in the registry: train one"):
         only_model(home, ["language"])

@@ -32,7 +32,7 @@ def test_an_alias_is_resolved_and_its_bundle_fetched_once(tracking: TrackingConf
 
 
 def test_a_loaded_version_names_itself(tracking: TrackingConfig, tmp_path: Path) -> None:
-    source = ModelSource(model="models:/m@champion", home=Home(tracking=tracking.uri, cache=str(tmp_path)))
+    source = ModelSource(bundle="models:/m@champion", home=Home(tracking=tracking.uri, cache=str(tmp_path)))
     served = Loader(source).load()
     headers = served.origin.headers()
     assert (headers["X-Model-Name"], headers["X-Model-Version"]) == ("m", "1")

@@ -83,7 +83,7 @@ def test_a_name_that_is_nothing_lists_the_runs(vectors: Path) -> None:
 
 
 def test_a_bundle_of_the_other_kind_is_refused_with_the_key_that_takes_it(bundle: Path, vectors: Path) -> None:
-    with pytest.raises(UserError, match=r"query\.vectors: .* holds a translation model.*serve\.model or serve\.bundle"):
+    with pytest.raises(UserError, match=r"query\.vectors: .* holds a translation model.*dragoman serve bundle="):
         opened(vectors.parents[1], str(bundle))
     with pytest.raises(UserError, match=r"holds word vectors, not a translation model.*mlflow models serve"):
         Loader(ModelSource(bundle=str(vectors))).load()
