@@ -101,7 +101,7 @@ text_bundle = later("dragoman.model.bundles.language:load_text_bundle")
 KINDS: dict[str, Kind] = {
     "translation": Kind(
         "a translation model",
-        "translate with it (dragoman translate), or serve it with serve.model or serve.bundle",
+        "translate with it (dragoman translate), or serve it (dragoman serve bundle=...)",
         read_bundle,
         translations,
         decoding,
