@@ -70,8 +70,8 @@ def measure(config: Config, entry: Entry) -> Measured:
     """Returns the measures of a network, which is trained now if need be; all decode by PyTorch."""
     folder = bundle_of(entry)
     bundle = open_bundle(folder)
-    settings = replace(config.evaluate, engine="torch", samples=0)
-    evaluation = task_of(entry.kind).evaluate(replace(config, evaluate=settings), bundle)
+    by_torch = replace(config, engine="torch", evaluate=replace(config.evaluate, samples=0))
+    evaluation = task_of(entry.kind).evaluate(by_torch, bundle)
     assert isinstance(evaluation, SplitEvaluation) and isinstance(bundle, TextBundle | TranslationBundle), entry.kind
     logger.info(f"{entry.label}: {', '.join(f'{name} {value:.4g}' for name, value in evaluation.metrics().items())}")
     return Measured(entry.label, bundle, bundle.network.parameter_count(), evaluation, training_record(folder.parent))

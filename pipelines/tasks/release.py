@@ -32,7 +32,7 @@ def release(config: Config, run: Run, task: Task, say: Callable[[str], object] =
     Returns the bundle's directory.
     """
     directory = run.folder / paths.BUNDLE
-    config = replace(config, evaluate=replace(config.evaluate, bundle=None))
+    config = replace(config, bundle=None)
     with run.record() as tracked:
         if stored_origin(task, directory) == plain(task.training.weights_origin(config)):
             logger.info(f"the bundle {directory} is of these weights already")

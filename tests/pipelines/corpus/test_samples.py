@@ -195,8 +195,8 @@ def test_a_corpus_of_tars_becomes_shards_and_tars_again(tmp_path: Path) -> None:
     compose.values([*words, f"corpus.train.file={name}"], settle=partial(settle, "promote"))
     with pytest.raises(UserError, match=r"corpus\.train\.file=b\.tar: .* made of a\.tar\. Leave"):
         compose.values([*words, "corpus.train.file=b.tar"], settle=partial(settle, "promote"))
-    settings = UnpackConfig(format="webdataset", output=str(tmp_path / "tars"))
-    assert unpack(UnpackRoot(paths=config.paths, unpack=settings)) == 0
+    settings = UnpackConfig(format="webdataset")
+    assert unpack(UnpackRoot(paths=config.paths, unpack=settings, output=str(tmp_path / "tars"))) == 0
     found = by_library(tmp_path / "tars" / "train-000000.tar")
     pairs = {(sample["en"].decode(), sample["de"].decode()) for sample in found}
     assert len(found) == made.manifest.split("train").records and pairs <= set(PAIRS)

@@ -217,7 +217,7 @@ def test_a_class_without_held_out_texts_is_no_trouble_and_one_without_training_t
     given = [f"corpus.test.file={home}/good.tsv", "corpus.cut.test=auto", f"paths.shards={home}/good"]
     one = config(home, "classes", *given)
     shard(one)
-    one.evaluate.bundle = "classes"
+    one.bundle = "classes"
     assert evaluate.task(one) == 0
     out = capsys.readouterr().out
     assert "2 texts" in out and "nan" not in out
@@ -235,6 +235,6 @@ def test_an_evaluation_on_other_labels_names_both(home: Path) -> None:
     (home / "other.tsv").write_text("".join(f"{text}\t{mood}er\n" for text, mood, _ in LINES))
     other = config(home, "classes", f"corpus.train.file={home}/other.tsv", f"paths.shards={home}/other")
     shard(other)
-    other.evaluate.bundle = "classes"
+    other.bundle = "classes"
     with pytest.raises(UserError, match=r"bader, gooder, and the model .* knows bad, good"):
         evaluate.task(other)
