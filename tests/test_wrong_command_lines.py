@@ -24,7 +24,7 @@ WRONG: list[tuple[str, int, str]] = [  # what follows `dragoman`, the exit code,
     # verbs
     ("trian", 2, "unknown verb: 'trian' is not known. Did you mean 'train'?"),
     ("clean --yes", 2, "'clean' is not known. `dragoman --help` lists the verbs"),
-    ("inspect inspect.pth=x", 2, "inspect: unknown key: 'pth' is not known. Did you mean 'path'?"),
+    ("inspect inspect.sampls=x", 2, "inspect: unknown key: 'sampls' is not known. Did you mean 'samples'?"),
     ("train foo", 2, "foo: settings are written KEY=VALUE"),
     (
         "shard corpus=pyproject.toml",
