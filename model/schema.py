@@ -37,6 +37,9 @@ def build(schema: type[T], values: object, where: str) -> T:
     return schema(**arguments)
 
 
+NO_SETTING = {"setting": False}  # metadata of a field that the program fills in itself
+
+
 def settings_of(schema: Any) -> list[dataclasses.Field[Any]]:
     """Returns the fields of a dataclass that are settings, not what the program fills in itself."""
     return [field for field in dataclasses.fields(schema) if field.metadata.get("setting", True)]

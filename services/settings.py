@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 from dragoman.model.ranges import Amount, Count, Interval, Port, Range, Whole
+from dragoman.model.schema import NO_SETTING
 from dragoman.model.settings import AlignmentConfig, DecodeConfig, EngineName, GenerateConfig
-from dragoman.services.models.home import NO_SETTING, Device, Home
+from dragoman.services.models.home import Device, Home
 
 
 @dataclass

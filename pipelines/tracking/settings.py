@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from dragoman.model.ranges import Amount, Positive, Probability, Range
-
-NO_SETTING = {"setting": False}
+from dragoman.model.schema import NO_SETTING
 
 
 @dataclass

@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dragoman.model.ranges import Amount, Count, Positive, Whole, check_ranges
-
-NO_SETTING = {"setting": False}
+from dragoman.model.schema import NO_SETTING
 
 
 @dataclass

@@ -12,11 +12,12 @@ from dragoman.conf.own import as_words
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.files import atomic_directory
 from dragoman.model.ranges import Whole, check_ranges
+from dragoman.model.schema import NO_SETTING
 from dragoman.model.storage.places import local_folder
 from dragoman.model.storage.transfers import publish_files
 from dragoman.model.word_vectors.embeddings import Embeddings
 from dragoman.model.word_vectors.formats import Format, write_format
-from dragoman.services.models.home import NO_SETTING, run_section
+from dragoman.services.models.home import run_section
 from dragoman.services.models.vectors_source import VectorsSource, open_vectors, vectors_folder
 
 FORMATS: dict[Format, str] = {

@@ -22,11 +22,12 @@ from dragoman.model.ranges import Whole
 from dragoman.model.runs import checkpoints, paths
 from dragoman.model.runs.bundles import is_released
 from dragoman.model.runs.lines import JournalReader
+from dragoman.model.schema import NO_SETTING
 from dragoman.model.shards.manifest import MANIFEST, manifest_hash, read_manifest
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.model.untrusted import read_json, read_object
-from dragoman.services.models.home import NO_SETTING, Home, run_section
+from dragoman.services.models.home import Home, run_section
 from dragoman.services.models.registry import Registry, is_registered
 
 KINDS = "a shard directory, a bundle, a checkpoint, a run directory, a .safetensors file"

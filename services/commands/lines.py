@@ -19,7 +19,7 @@ from dragoman.model.inputs.compression import magic_of
 from dragoman.model.inputs.kinds import HEAD, kind_of_head
 from dragoman.model.inputs.lines import Rows, View, is_in_place, line_blocks
 from dragoman.model.inputs.streams import Blocks
-from dragoman.services.models.home import NO_SETTING
+from dragoman.model.schema import NO_SETTING
 
 # Endings of files that are no text, or that nothing here compresses: lines in such a file would mislead.
 _NO_TEXT = ".npy .npz .parquet .docx .xlsx .pptx .odt .epub .pdf .mo .zip .tar .tgz .bz2 .xz .zst .pt .safetensors"

@@ -6,12 +6,11 @@ from typing import Any, Literal, TypeVar, get_type_hints
 
 from dragoman.conf import compose
 from dragoman.conf.groups import sections
-from dragoman.model.schema import convert
+from dragoman.model.schema import NO_SETTING, convert
 from dragoman.model.storage.places import local_folder
 
 Section = TypeVar("Section")
 Device = Literal["cpu", "cuda"]
-NO_SETTING = {"setting": False}  # of a section's field that is no key of its own: `run_section` fills it
 # Settings of a root itself, which several verbs have; null: the default of the section's own field.
 SHARED: dict[str, Any] = {
     "device": Device,

@@ -12,8 +12,9 @@ from dragoman.model.bundles.vectors import VectorsBundle, load_vectors
 from dragoman.model.errors import UserError
 from dragoman.model.ranges import Count, Range, Whole
 from dragoman.model.runs.bundles import bundles, find_bundle
+from dragoman.model.schema import NO_SETTING
 from dragoman.model.word_vectors.embeddings import Method
-from dragoman.services.models.home import NO_SETTING, Home
+from dragoman.services.models.home import Home
 from dragoman.services.models.registry import ModelVersion, Registry, is_registered
 
 logger = logging.getLogger(__name__)
