@@ -89,9 +89,8 @@ def verb_help(name: str, verb: Verb, whole: bool = False) -> str:
         end.append(f"With default values and what they mean: dragoman {name} --help-all")
     end.append(f"The sections that it reads, as YAML: dragoman {name} [key=value ...] --cfg job")
     if whole:
-        return "\n".join(
-            [*parts, *(line for section in verb.sections for line in _whole_section(verb.root, section)), *end]
-        )
+        sections = (line for section in verb.sections for line in _whole_section(verb.root, section))
+        return "\n".join([*parts, *(_shared_keys(verb.root) if verb.sections else ()), *sections, *end])
     values = groups.written(verb.root).items()
     own = [f"{key}=" for key, value in values if not isinstance(value, dict) and groups.reads(name, key)]
     for most in (SCREEN, 3, 2):
@@ -118,6 +117,13 @@ def _whole_section(root: str, section: str) -> list[str]:
     parts = ["", f"{section}=  {', '.join(choices)}"] if choices else []
     title = f"{section}: ({choice})" if choice else f"{section}:"
     return [*parts, "", title, _indent(groups.section_page(root, section))]
+
+
+def _shared_keys(root: str) -> list[str]:
+    """Returns the keys of no section that several verbs have, as their files show them."""
+    files = [file for file in groups.files(root) if file.startswith("shared/")]
+    plain = [file for file in files if not any(isinstance(value, dict) for value in groups.content(file).values())]
+    return [line for file in plain for line in ("", _indent(groups.text(file).partition("\n")[2]))]
 
 
 def _wrap(head: str, names: Sequence[str], most: int) -> list[str]:
