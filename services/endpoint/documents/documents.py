@@ -131,20 +131,8 @@ class Documents:
         except NotServedError as problem:
             raise HTTPException(400, str(problem)) from None
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._remove_old(self.folder, limits.documents)
+        _remove_old(self.folder, limits.documents)
         return self.folder
-
-    def _remove_old(self, folder: Path, most: int) -> None:
-        """Removes translations that nobody has downloaded: those of before `KEPT`, and the oldest of more than `most`
-        with the one to come, so that nobody keeps others from theirs."""
-        kept: list[tuple[float, Path]] = []
-        for path in folder.iterdir():
-            with contextlib.suppress(FileNotFoundError):
-                kept.append((path.stat().st_mtime, path))
-        kept.sort(reverse=True)
-        for number, (written, path) in enumerate(kept):
-            if number >= most - 1 or time.time() - written > KEPT:
-                path.unlink(missing_ok=True)
 
     async def _ask(self, name: str, content: bytes, source: str | None, target: str, key: Key) -> dict[str, Any]:
         """Returns the answer of the process that translates a document, which ends with the request."""
@@ -215,3 +203,16 @@ class _Replies:
         models = [vars(model) for model in models_of(self.route)]
         terms = dict(glossary.terms) if glossary else {}
         return {"models": models, "longest": endpoint.config.longest, "terms": terms}
+
+
+def _remove_old(folder: Path, most: int) -> None:
+    """Removes translations that nobody has downloaded: those of before `KEPT`, and the oldest of more than `most`
+    with the one to come, so that nobody keeps others from theirs."""
+    kept: list[tuple[float, Path]] = []
+    for path in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            kept.append((path.stat().st_mtime, path))
+    kept.sort(reverse=True)
+    for number, (written, path) in enumerate(kept):
+        if number >= most - 1 or time.time() - written > KEPT:
+            path.unlink(missing_ok=True)
