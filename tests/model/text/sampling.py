@@ -12,7 +12,7 @@ from dragoman.model.text.word_table import SPACE
 def sample(tokenizer: SubwordTokenizer, text: str, rng: np.random.Generator, strength: float = 0.1) -> Ids:
     """Repeatable from `rng`'s state; the library's own sampling draws from a generator that cannot be set again."""
     processor = tokenizer.processor
-    words = re.findall(f"{SPACE}?[^{SPACE}]+|{SPACE}", processor.normalize(tokenizer.mark(without_surrogates(text))))
+    words = re.findall(f"{SPACE}?[^{SPACE}]+|{SPACE}", processor.normalize(without_surrogates(text)))
     ids: list[int] = []
     for word in words:
         symbol = word.startswith(f"{SPACE}<") and word[1:] in tokenizer.tags

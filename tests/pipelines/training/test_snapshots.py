@@ -15,7 +15,7 @@ from dragoman.model.storage import remote, retry
 from dragoman.model.storage.mirror import Remote, remote_of
 from dragoman.model.storage.places import local_folder
 from dragoman.pipelines.cluster.ranks import Ranks
-from dragoman.pipelines.training import checkpoint, publishing, snapshots
+from dragoman.pipelines.training import checkpoint, publishing, sending, snapshots
 from tests.s3_server import Proxy
 
 ALONE = Ranks(0, 1, torch.device("cpu"))
@@ -167,8 +167,8 @@ def test_an_end_between_any_two_requests_leaves_a_whole_snapshot(
 def test_a_remote_that_is_away_stops_nothing_and_gets_all_when_it_is_back(
     machines: "itertools.chain[Machine]", s3: Proxy, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(publishing, "PATIENCE", 0.1)
-    monkeypatch.setattr(publishing, "AGAIN", 0.1)
+    monkeypatch.setattr(sending, "PATIENCE", 0.1)
+    monkeypatch.setattr(sending, "AGAIN", 0.1)
     first, second = next(machines), next(machines)
     caplog.set_level(logging.INFO)
     with publishing.publisher(first.run, ALONE) as publish:
@@ -191,7 +191,7 @@ def test_a_remote_that_stays_away_is_said_at_the_end_and_the_same_machine_goes_o
 ) -> None:
     first = Machine(tmp_path, "first", request.node.name)
     second = Machine(tmp_path, "second", request.node.name)
-    monkeypatch.setattr(publishing, "PATIENCE", 0.3)
+    monkeypatch.setattr(sending, "PATIENCE", 0.3)
     with pytest.raises(ServiceError, match="same command"), publishing.publisher(first.run, ALONE) as publish:
         monkeypatch.setattr(retry, "DEADLINE", 0.3)
         s3.fault("away", times=1e9)
