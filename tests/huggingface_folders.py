@@ -1,6 +1,12 @@
 """Folders of transformers' own classes with random weights, and SentencePiece models of a few lines."""
 
+import atexit
+import copy
+import functools
 import json
+import shutil
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +23,24 @@ GERMAN = [
 ]  # fmt: skip
 LINES = [*ENGLISH, *GERMAN]
 SENTENCES = ["The dog plays in the park.", "Two red balls ☃ were cold.", "a"]
+
+
+def made_once(make: Callable[..., Any]) -> Callable[..., Any]:
+    """A maker of folders that makes each one once a process: training its tokenizers takes longest."""
+    made: dict[str, tuple[Path, Any]] = {}
+
+    @functools.wraps(make)
+    def copied(folder: Path, *kind: Any, **changes: Any) -> Any:
+        key = repr((kind, sorted(changes.items())))
+        if key not in made:
+            place = Path(tempfile.mkdtemp(prefix="dragoman-folder-"))
+            atexit.register(shutil.rmtree, place, ignore_errors=True)
+            made[key] = place / "model", make(place / "model", *kind, **changes)
+        first, network = made[key]
+        shutil.copytree(first, folder, dirs_exist_ok=True)
+        return copy.deepcopy(network)
+
+    return copied
 
 
 def sentencepiece_model(path: Path, lines: list[str], kind: str, size: int, **settings: Any) -> list[str]:
@@ -48,6 +72,7 @@ SIZES = {
 }  # fmt: skip
 
 
+@made_once
 def marian(folder: Path, languages: tuple[str, ...] = (), **changes: Any) -> Any:
     """Saves a MarianMTModel with its tokenizer's files; returns the network."""
     from transformers import MarianConfig, MarianMTModel
@@ -75,6 +100,7 @@ def marian(folder: Path, languages: tuple[str, ...] = (), **changes: Any) -> Any
     return network
 
 
+@made_once
 def m2m(folder: Path, **changes: Any) -> Any:
     """Saves an M2M100ForConditionalGeneration with its tokenizer's files; returns the network."""
     from transformers.models.m2m_100.tokenization_m2m_100 import FAIRSEQ_LANGUAGE_CODES
@@ -88,6 +114,7 @@ def m2m(folder: Path, **changes: Any) -> Any:
     return save_m2m(folder, len(vocabulary) + len(languages) + 8, **changes)
 
 
+@made_once
 def nllb(folder: Path, **changes: Any) -> Any:
     """Saves an M2M100ForConditionalGeneration as NLLB's are: no vocab.json, codes of language and script."""
     folder.mkdir(parents=True)
@@ -161,6 +188,7 @@ STACKS: dict[str, tuple[str, str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
+@made_once
 def stack(folder: Path, kind: str, **changes: Any) -> Any:
     """Saves an encoder or a language model with its tokenizer; returns the network."""
     import transformers
@@ -175,6 +203,7 @@ def stack(folder: Path, kind: str, **changes: Any) -> Any:
     return made
 
 
+@made_once
 def bart(folder: Path, **changes: Any) -> Any:
     """Saves a BartForConditionalGeneration with its tokenizer; returns the network."""
     from transformers import BartConfig, BartForConditionalGeneration

@@ -1,6 +1,5 @@
 """CTranslate2 finds the hypotheses that PyTorch finds, with the same weights."""
 
-import itertools
 import signal
 import threading
 from pathlib import Path
@@ -78,10 +77,11 @@ def same(one: list[list[Hypothesis]], other: list[list[Hypothesis]]) -> None:
     np.testing.assert_allclose([x[0].score for x, _ in lists], [y[0].score for _, y in lists], rtol=0.02)
 
 
-SHAPES = [
-    dict(zip(("norm", "activation", "positions", "tie"), values, strict=True))
-    for values in itertools.product(("pre", "post"), ("relu", "gelu"), ("sinusoidal", "learned"), ("all",))
-] + [
+SHAPES: list[dict[str, object]] = [  # of the first three each value meets each of the others
+    {"norm": "pre", "activation": "relu", "positions": "sinusoidal"},
+    {"norm": "pre", "activation": "gelu", "positions": "learned"},
+    {"norm": "post", "activation": "gelu", "positions": "sinusoidal"},
+    {"norm": "post", "activation": "relu", "positions": "learned"},
     {"norm": "pre", "tie": "target"},
     {"norm": "post", "tie": "none"},
     {"norm": "pre", "norm_kind": "rms"},
