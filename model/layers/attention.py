@@ -17,6 +17,7 @@ from torch.compiler import is_exporting  # a graph for another program takes no 
 from dragoman.model.device import kernels
 from dragoman.model.layers.dropout import Dropout
 from dragoman.model.layers.positions import rotate
+from dragoman.model.layers.products import Product
 from dragoman.model.layers.roles import packed
 
 MASKED = -1e4  # far below any score; its exp() is 0 in every type, and float16 can hold it
@@ -126,8 +127,8 @@ class SelfAttention(nn.Module):
         self.heads = heads
         self.kv_heads = kv_heads or heads
         keys = width // heads * self.kv_heads
-        self.qkv = packed(nn.Linear(width, width + 2 * keys), [width, keys, keys])
-        self.out = nn.Linear(width, width)
+        self.qkv = packed(Product(width, width + 2 * keys), [width, keys, keys])
+        self.out = Product(width, width)
         self.dropout = Dropout(dropout)
 
     def forward(
@@ -170,10 +171,10 @@ class CrossAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.kv_heads = kv_heads or heads
-        self.q = nn.Linear(width, width)
+        self.q = Product(width, width)
         keys = width // heads * self.kv_heads
-        self.kv = packed(nn.Linear(width, 2 * keys), [keys, keys])
-        self.out = nn.Linear(width, width)
+        self.kv = packed(Product(width, 2 * keys), [keys, keys])
+        self.out = Product(width, width)
         self.dropout = Dropout(dropout)
 
     def memory(self, states: Tensor) -> tuple[Tensor, Tensor]:

@@ -26,6 +26,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.layers.attention import CrossAttention, SelfAttention
 from dragoman.model.layers.dropout import Dropout
 from dragoman.model.layers.positions import PositionConfig, PositionKind, Positions
+from dragoman.model.layers.products import Product
 from dragoman.model.layers.roles import packed
 from dragoman.model.ranges import Count, Part, Positive, Whole, check_ranges
 
@@ -212,8 +213,8 @@ class FeedForward(nn.Module):
         super().__init__()
         self.gated = config.activation == "swiglu"
         parts = [config.feed_forward] * (2 if self.gated else 1)
-        self.inner = packed(nn.Linear(config.width, sum(parts)), parts)
-        self.outer = nn.Linear(config.feed_forward, config.width)
+        self.inner = packed(Product(config.width, sum(parts)), parts)
+        self.outer = Product(config.feed_forward, config.width)
         self.activation = ACTIVATIONS[config.activation]
         self.dropout = Dropout(activation_dropout(config))
 
