@@ -64,7 +64,7 @@ COURSES = {
     "everyday": Course(
         "demo",
         (*OLD, "model.norm=pre", "train.optimizer.kind=adam", "train.optimizer.lr=0.004", "loader.batch_tokens=1024",
-         "train.optimizer.warmup_steps=100", "train.max_steps=700"),
+         "train.optimizer.schedule=cosine", "train.optimizer.warmup_steps=100", "train.max_steps=700"),
         (35.0, 42.0, 48.0),
         50,
     ),

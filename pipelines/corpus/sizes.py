@@ -22,7 +22,7 @@ SIZES: dict[str, list[Any]] = {
     "train.optimizer.lr": [0.008, 0.008, 0.008, 0.004],
     "train.optimizer.weight_decay": [0.1, 0.1, 0.1, 0.1],
     "train.optimizer.split_packed": [True, True, True, True],
-    "train.optimizer.schedule": ["cosine", "cosine", "cosine", "cosine"],
+    "train.optimizer.schedule": ["linear", "linear", "linear", "linear"],
     "model.dropout": [0.3, 0.1, 0.1, 0.1],
 }
 BY_SIZE = 0  # of the vocabulary, until the pairs are counted
