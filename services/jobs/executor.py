@@ -118,7 +118,7 @@ class Head:
         try:
             with httpx.Client(base_url=self.address, headers=self._headers(), timeout=TIMEOUT) as client:
                 yield client
-        except (httpx.HTTPError, OSError) as problem:
+        except (httpx.HTTPError, OSError, ValueError) as problem:  # the last: what answers is no Ray
             reason = (str(problem).strip() or type(problem).__name__).splitlines()[0][:300]
             raise ServiceError(
                 f"the head at {self.address} has gone or failed ({reason}). Jobs go on as long as the cluster lives"

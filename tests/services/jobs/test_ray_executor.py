@@ -95,6 +95,14 @@ def test_a_head_that_refuses_is_named(
             ask()
 
 
+def test_another_program_at_the_address_is_no_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_by(monkeypatch, lambda _: httpx.Response(200, text="<html>"))
+    here = executor(Head("http://127.0.0.1:9", "disabled"), tmp_path)
+    for ask in (lambda: here.observe([START]), here.incarnation):
+        with pytest.raises(ServiceError, match="has gone or failed"):
+            ask()
+
+
 def test_a_job_that_was_submitted_before_is_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = "ValueError: Job with submission_id check-a1 already exists. Please use a different submission_id.\n."
     answer_by(monkeypatch, lambda _: httpx.Response(500, text=f"{'Traceback ' * 90}{before}"))
