@@ -91,7 +91,7 @@ autoescape=True => autoescape=False
 services/jobs/service/webhook.py: services/jobs/test_webhook.py
 {identity}.{at}. => {at}.{identity}.
 services/jobs/scheduling/decide.py: services/jobs/scheduling/test_decide.py services/jobs/scheduling/test_properties.py
-self.shares.exceeded(owner), -job.priority, => False, -job.priority,
+return exceeded, -job.priority, => return False, -job.priority,
 """
 
 
