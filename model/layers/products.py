@@ -22,4 +22,4 @@ class Product(nn.Linear):
             return super().forward(x)
         rows = x.flatten(0, -2)  # (N, I)
         filled = nn.functional.pad(rows, (0, 0, 0, -len(rows) % ROWS))
-        return super().forward(filled)[: len(rows)].unflatten(0, x.shape[:-1])
+        return super().forward(filled)[: len(rows)].view(*x.shape[:-1], self.out_features)
