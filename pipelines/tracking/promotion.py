@@ -138,7 +138,7 @@ def judge(config: PromoteConfig, compare: Compare, candidate: Version, champion:
     reason = f"{result}, to be below {config.p_value:.3g}"
     if champion is None:
         better = result.better(config.p_value)
-        return better, f"the first champion: {reason}" if better else f"a first champion has to beat {reason}"
+        return better, f"the first champion: {reason}" if better else f"{result}, which a first champion has to beat"
     reported = result.reported or test_scores(candidate, champion)
     reason += f" (version {candidate.number} against {champion.number}"
     reason += f"; test set, reported only: {reported})" if reported else ")"
