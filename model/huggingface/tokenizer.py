@@ -156,7 +156,8 @@ def check_patterns(folder: Folder, data: bytes) -> None:
     trial = [sys.executable, "-c", TRIAL, "".join(signs)[:MOST_SIGNS]]
     try:
         tried = subprocess.run(trial, input=data, capture_output=True, timeout=TRIAL_SECONDS, check=False)
+        explodes = b"Regex search error" in tried.stderr
     except subprocess.TimeoutExpired:
-        tried = None
-    if tried is None or b"Regex search error" in tried.stderr:
+        explodes = True
+    if explodes:
         raise UserError(f"{folder.path / TOKENIZER}: the regular expression {patterns[0][:60]} takes too long")
