@@ -1,4 +1,4 @@
-"""What a call says while it works: the lines that the commands say, where a person watches."""
+"""The progress of a call: the lines that the commands say, where a person watches."""
 
 import contextlib
 import logging

@@ -116,6 +116,6 @@ def test_every_command_that_a_message_names_is_a_verb() -> None:
 
 
 def test_wrong_advice_would_be_seen() -> None:
-    found = SETTING.findall("take it out, or set too_long=truncate, decode.beam=5 and `train.max_stps=3`")
-    assert found == [("too_long", "truncate"), ("decode.beam", "5"), ("train.max_stps", "3")]
-    assert [key for key, _ in found if key not in KEYS] == ["too_long", "train.max_stps"]
+    found = SETTING.findall("take it out, or set too_longg=truncate, decode.beam=5 and `train.max_stps=3`")
+    assert found == [("too_longg", "truncate"), ("decode.beam", "5"), ("train.max_stps", "3")]
+    assert [key for key, _ in found if key not in KEYS] == ["too_longg", "train.max_stps"]

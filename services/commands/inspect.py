@@ -37,7 +37,7 @@ FREQUENT = 12  # word vectors' words to show
 
 @dataclass
 class InspectConfig:
-    """How much to show."""
+    """The form and the extent of a description."""
 
     format: Literal["text", "json"] = field(default="text", metadata=NO_SETTING)
     samples: Whole = 2  # records of shards

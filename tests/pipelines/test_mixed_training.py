@@ -17,7 +17,7 @@ from dragoman.pipelines import entries
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.shard import shard
 from dragoman.pipelines.tasks.launch import train
-from dragoman.pipelines.tasks.translation import Pairs
+from dragoman.pipelines.tasks.noised import NoisedTexts
 from tests.pipelines.conftest import Make
 from tests.pipelines.corpus.test_mixed import mix
 
@@ -85,8 +85,8 @@ def test_denoised_texts_have_no_tags_and_the_noise_of_their_corpus_epoch(shards:
         )
         for place in range(chunk.records)
     }
-    loaders = [Pairs(config).loader(rank, 2) for rank in range(2)]
-    alone = Pairs(config).loader()
+    loaders = [NoisedTexts(config).loader(rank, 2) for rank in range(2)]
+    alone = NoisedTexts(config).loader()
     seen: dict[int, list[str]] = {}
     for _ in range(60):
         batches = alone.step()

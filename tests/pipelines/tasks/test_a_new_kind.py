@@ -98,7 +98,7 @@ def test_it_is_promoted_and_served(settings: list[str]) -> None:
     assert champion is not None and champion.number == "1"
 
     source = ModelSource(
-        model=f"models:/{made.registry.name}@champion",
+        bundle=f"models:/{made.registry.name}@champion",
         home=Home(tracking=made.tracking.uri, cache=f"{made.paths.root}/cache"),
     )
     model = Loader(source).load()

@@ -111,5 +111,5 @@ def test_an_unpacked_record_is_one_line(pairs: list[tuple[str, str]]) -> None:
 
 def test_an_output_that_is_a_folder_is_refused_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"output: .* is a folder; name a file in it"):
-        open_output(str(tmp_path), "translate").__enter__()
+        open_output(str(tmp_path)).__enter__()
     assert not list(tmp_path.iterdir())
