@@ -77,7 +77,7 @@ def test_the_bytes_do_not_depend_on_the_lines_at_a_time(tmp_path: Path, bundle: 
         assert all(run(tmp_path, bundle, content, level=level, lines=lines).read_bytes() == first for lines in (7, 64))
 
 
-def test_mistakes_are_named(tmp_path: Path, bundle: Path, vectors: Path) -> None:
+def test_mistakes_are_named(tmp_path: Path, bundle: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = {"format": "npy", "output": str(tmp_path / "v.npy")}
     mistakes: list[tuple[Path, dict[str, Any], str]] = [
         (bundle, {"layer": 9}, r"embed\.layer=9: the network has the layers 0 .* to \d"),
@@ -92,6 +92,7 @@ def test_mistakes_are_named(tmp_path: Path, bundle: Path, vectors: Path) -> None
     for model, settings, message in mistakes:
         with pytest.raises(UserError, match=message):
             run(tmp_path, model, **settings)
+    monkeypatch.chdir(tmp_path)  # the checkout may have a home with a model
     with pytest.raises(UserError, match=r"no model in .* nor in the registry"):
         embed(EmbedConfig(input=str(tmp_path / "in.txt")))
 
