@@ -182,15 +182,6 @@ class ShardReader:
         return mapped
 
 
-def open_reader(directory: Path, split: str, reader: str) -> ShardReader:
-    """Opens the split by `loader.reader`: mmap or stream. Both give the same chunks."""
-    if reader == "stream":
-        from dragoman.model.shards.stream import StreamReader  # with the libraries of addresses
-
-        return StreamReader(directory, split)
-    return ShardReader(directory, split)
-
-
 class _Cursor:
     """Walks the members of one chunk, and compares each header with the expected one."""
 

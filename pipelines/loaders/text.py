@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dragoman.model.errors import UserError
 from dragoman.model.shards.manifest import Manifest
-from dragoman.model.shards.reader import open_reader
+from dragoman.model.shards.opening import open_reader
 from dragoman.model.text.tokenizer import Ids, Tokenizer
 from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.pipelines.loaders.segments import chunk_tokens, side_number, side_of

@@ -11,7 +11,8 @@ from dragoman.model.networks.architectures import model_config
 from dragoman.model.networks.heads import Head
 from dragoman.model.networks.network import Network
 from dragoman.model.shards.manifest import read_manifest
-from dragoman.model.shards.reader import ShardReader, open_reader
+from dragoman.model.shards.opening import open_reader
+from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.labels import LabelTokenizer
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.pipelines.cluster.ranks import Ranks

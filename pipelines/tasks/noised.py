@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from dragoman.model.errors import UserError
-from dragoman.model.shards.reader import ShardReader, open_reader
+from dragoman.model.shards.opening import open_reader
+from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.batch import TranslationBatch
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.loaders.denoising import DenoisingLoader, held_out_noised

@@ -10,7 +10,8 @@ from dragoman.model.layers.positions import Positions
 from dragoman.model.loaded import later, loaded
 from dragoman.model.networks.architectures import wrong_kind
 from dragoman.model.networks.network import Network, TranslationNetwork
-from dragoman.model.shards.reader import ShardReader, open_reader
+from dragoman.model.shards.opening import open_reader
+from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.batch import TranslationBatch
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config

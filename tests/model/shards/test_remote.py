@@ -11,7 +11,8 @@ import pytest
 from dragoman.model.errors import UserError
 from dragoman.model.shards import remote as module
 from dragoman.model.shards.manifest import read_manifest
-from dragoman.model.shards.reader import ShardReader, open_reader
+from dragoman.model.shards.opening import open_reader
+from dragoman.model.shards.reader import ShardReader
 from dragoman.model.shards.verify import verify
 from dragoman.model.storage import mirror, remote, retry
 from dragoman.model.text.tokenizer import TokenizerConfig
