@@ -5,6 +5,9 @@ compare-and-set guards rows, and an advisory lock guards work that only one proc
 """
 
 import contextlib
+import os
+import sqlite3
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -16,6 +19,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError, Progr
 from sqlalchemy.orm import Session
 
 from dragoman.model.errors import ServiceError, UserError, reason
+from dragoman.model.files import PART
 
 URGENT = 4  # turns, of which one at least is no urgent one
 BUSY = 30.0  # seconds that a writer waits for another
@@ -147,10 +151,8 @@ def _engine(url: str, setting: str, password: str | None) -> Engine:
     if backend == "sqlite":
         if parsed.database is None:
             raise UserError(f"{setting}: sqlite needs a file, such as sqlite:////srv/dragoman/ledger.db")
-        Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
         if not Path(parsed.database).exists():
-            with contextlib.suppress(OSError):  # sqlite says what is wrong
-                Path(parsed.database).touch(0o600)  # for its owner alone; sqlite would let others read it
+            _make_sqlite(Path(parsed.database))
         # a connection for each thread that answers requests: opening one takes longer than most queries
         engine = create_engine(parsed, connect_args={"timeout": BUSY}, pool_size=CONNECTIONS, max_overflow=20)
         event.listen(engine, "connect", _set_up_sqlite)
@@ -159,6 +161,23 @@ def _engine(url: str, setting: str, password: str | None) -> Engine:
     # pre-ping: the next query finds a restarted database without an error
     parsed = parsed.set(drivername=DRIVERS[backend], password=parsed.password or password)
     return create_engine(parsed, pool_pre_ping=True, pool_size=20, max_overflow=30)
+
+
+def _make_sqlite(file: Path) -> None:
+    """Makes an empty database that keeps a write-ahead log, for its owner alone, in one step.
+
+    Where several switch one new file to such a log, sqlite refuses all but one at once ("database is locked").
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(OSError):  # sqlite says what is wrong when it opens the file
+        descriptor, draft = tempfile.mkstemp(prefix=f"{PART}{file.name}-", dir=file.parent)
+        os.close(descriptor)  # before the file has its name: closing it later would free the locks of our connections
+        try:
+            with contextlib.closing(sqlite3.connect(draft)) as connection:
+                connection.execute("PRAGMA journal_mode=WAL")
+            os.link(draft, file)  # of several the first wins, and all open it
+        finally:
+            Path(draft).unlink()
 
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:
