@@ -28,11 +28,6 @@ def evaluation(folder: Path, split: str) -> Path:
     return folder / f"evaluation.{split}.json"
 
 
-def evaluations(run: Path) -> list[Path]:
-    """Returns the evaluations in a run's folder."""
-    return sorted(run.glob("evaluation.*.json"))
-
-
 def begun(run: Path) -> bool:
     """Returns True if the run has begun."""
     return (run / RECORD).is_file()

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.decoding.hypothesis import Hypothesis
@@ -22,7 +22,6 @@ from dragoman.pipelines.settings import PENALTIES
 
 logger = logging.getLogger(__name__)
 RESAMPLED = 200  # sets, for a standard error
-Served = Literal["ctranslate2", "ctranslate2-int8"]
 
 
 @dataclass
@@ -33,6 +32,11 @@ class PenaltyChoice:
     bleu: float
     tried: dict[float, float]  # penalty -> BLEU
     best: float  # the penalty with the best BLEU; `penalty` may be within a standard error of it
+    translations: list[str]  # under `penalty`
+
+    def facts(self) -> dict[str, Any]:
+        """Returns the choice for a bundle's facts."""
+        return {"penalty": self.penalty, "bleu": self.bleu, "tried": self.tried, "best": self.best}
 
 
 def tune_length_penalty(
@@ -77,7 +81,7 @@ def tune_length_penalty(
     penalty = min(within, key=lambda alpha: (abs(alpha - 1.0), -tried[alpha]))
     near = f", within a standard error of {scores[top]:.2f} with {alphas[top]:g}" if penalty != alphas[top] else ""
     logger.info(f"length penalty {penalty:g}: validation BLEU {tried[penalty]:.2f}{near}")
-    return PenaltyChoice(penalty, tried[penalty], tried, alphas[top])
+    return PenaltyChoice(penalty, tried[penalty], tried, alphas[top], translations[alphas.index(penalty)])
 
 
 def best_under(hypotheses: Sequence[Hypothesis], penalty: float) -> Hypothesis:
@@ -104,32 +108,31 @@ def settle_length_penalty(
 
 def gate_int8(
     bundle: TranslationBundle, sources: Sequence[str], references: Sequence[str], tolerance: float = 0.5
-) -> dict[str, Any] | None:
+) -> dict[str, list[str]]:
     """Lets int8 serve only if its chrF is at most `tolerance` below float32's and the processor multiplies integers.
 
     A processor does by its instructions, not by a clock: so the same machine decides the same beside any other work.
-    The decision is written to the bundle's facts (`int8`), where `open_translator` reads it, and returned. None if the
-    bundle lacks an export, or this machine runs no int8: float32 then serves.
+    The decision is written to the bundle's facts (`int8`), where `open_translator` reads it. Returns the translations
+    of each engine by its name; none if the bundle lacks an export, or this machine runs no int8: float32 then serves.
     """
     both = bundle.export_folder("float32") is not None and bundle.export_folder("int8") is not None
     if not both or not runs_int8("cpu"):
-        return None
+        return {}
     instructions = int8_instructions()
     logger.info(f"comparing int8 with float32 on {plural(len(sources), 'validation sentence')}")
-    chrf = {
-        engine: quick_chrf([answer.text for answer in open_translator(bundle, engine).translate(sources)], references)
-        for engine in get_args(Served)
-    }
-    near = chrf["ctranslate2-int8"] >= chrf["ctranslate2"] - tolerance
+    translators = open_translator(bundle, "ctranslate2"), open_translator(bundle, "ctranslate2-int8")
+    made = {each.engine.name: [answer.text for answer in each.translate(sources)] for each in translators}
+    chrf_float32, chrf_int8 = (quick_chrf(translations, references) for translations in made.values())
+    near = chrf_int8 >= chrf_float32 - tolerance
     if near and not instructions:
         logger.info("this processor has no instructions for 8-bit integers (VNNI, AMX): float32 serves")
     verdict = {
         "accepted": near and bool(instructions),
-        "chrf_float32": chrf["ctranslate2"],
-        "chrf_int8": chrf["ctranslate2-int8"],
+        "chrf_float32": chrf_float32,
+        "chrf_int8": chrf_int8,
         "instructions": instructions,
         "tolerance": tolerance,
         "sentences": len(sources),
     }
     bundle.update_facts({"int8": verdict})
-    return verdict
+    return made

@@ -1,5 +1,6 @@
 """Releases a translation model: its bundle with decoding settled on the validation set, its scores, its rivals."""
 
+import hashlib
 import json
 import logging
 import tempfile
@@ -10,18 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dragoman.model.alignment.attention_plots import fonts, maps_picture, save
+from dragoman.model.bundles.directory import WEIGHTS, read_facts
 from dragoman.model.bundles.network import save_bundle as write_bundle
 from dragoman.model.bundles.translation import TranslationBundle, load_bundle
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.inference.aligner import open_aligner
+from dragoman.model.inference.engines import TorchEngine
 from dragoman.model.inference.translator import open_translator
 from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.plural import plural
-from dragoman.model.runs import paths
-from dragoman.model.runs.bundles import is_released
-from dragoman.model.shards.manifest import manifest_hash, read_manifest
+from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.text.tokenizer_files import load_pair
-from dragoman.model.untrusted import read_object
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.held_out import gate_split, held_out
 from dragoman.pipelines.evaluation.metrics import Sample
@@ -32,7 +32,6 @@ from dragoman.pipelines.evaluation.tuning import gate_int8, tune_length_penalty
 from dragoman.pipelines.loaders.denoising import OF_NOISE
 from dragoman.pipelines.tasks.network import final_network
 from dragoman.pipelines.tasks.split_comparison import compared
-from dragoman.pipelines.tracking.cards import BUNDLE_TAG
 from dragoman.pipelines.tracking.promotion import Comparison
 from dragoman.pipelines.tracking.registry import Registry, Version
 from dragoman.pipelines.tracking.run import TrackedRun
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
 MOST, EXAMPLES, LONGEST = 8, 4, 90  # samples, attention maps, characters of a map's sentence
 WIDTH = 100  # characters of a line
 LINE = 0.2  # inches
+TRANSLATIONS = "translations.json"  # in a bundle: what it makes of the validation set, for a promotion
 COLOURS = {"source": "#555555", "translation": "#2463a8", "reference": "#2f8f5b"}
 logger = logging.getLogger(__name__)
 
@@ -114,6 +114,7 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> Transla
     }
     measures = "valid" in manifest.texts and NOISE not in facts
     valid = held_out(config.shard_dir, "valid", config.languages) if measures else None
+    made: dict[str, list[str]] = {}  # an engine -> its translations of the validation set
     if decode.length_penalty == "auto" and valid is not None:
         choice = tune_length_penalty(
             network,
@@ -125,14 +126,19 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> Transla
             manifest.normalisation,
         )
         decode = replace(decode, length_penalty=choice.penalty)
-        facts["length_penalty"] = {"chosen_on": "valid", **asdict(choice)}
+        facts["length_penalty"] = {"chosen_on": "valid", **choice.facts()}
+        if choice.penalty != 0 and not decode.repeats_in_word:  # which would search otherwise
+            made[TorchEngine.name] = choice.translations
     facts["decode"] = asdict(decode)
     write_bundle(
         directory, network=network, config=network.config, tokenizers=tokenizers, facts=json.loads(json.dumps(facts))
     )
     bundle = load_bundle(directory)
     if valid is not None:
-        gate_int8(bundle, *valid, config.evaluate.int8_tolerance)
+        made |= gate_int8(bundle, *valid, config.evaluate.int8_tolerance)
+        engine = open_translator(bundle).engine.name
+        if engine in made:
+            keep_translations(bundle, valid[0], engine, made[engine])
     return bundle
 
 
@@ -182,12 +188,8 @@ def judge(config: Config, registry: Registry, candidate: Version, champion: Vers
     languages, split = read_manifest(shards).languages, gate_split(shards, settings.split)
     sources, references = held_out(shards, split, languages, key="promote.split")
 
-    def translations(version: Version) -> list[str]:
-        stored = stored_translations(config, version, split, len(sources))
-        return translate(registry, version, sources) if stored is None else stored
-
-    champions = sources if champion is None else translations(champion)
-    candidates = translations(candidate)
+    champions = sources if champion is None else translate(registry, champion, sources)
+    candidates = translate(registry, candidate, sources)
     texts = champions, candidates, references
     return compared(
         compare_translations(*texts, languages[1], trials=settings.trials, metric=metric),
@@ -197,30 +199,44 @@ def judge(config: Config, registry: Registry, candidate: Version, champion: Vers
 
 
 def translate(registry: Registry, version: Version, sources: Sequence[str]) -> list[str]:
-    """Returns a version's translations by its own engine and decoding defaults, as the endpoint would."""
-    logger.info(f"version {version.number}: translating {plural(len(sources), 'sentence')}")
+    """Returns a version's translations by its own engine and decoding defaults, as the endpoint would.
+
+    They are those of its release if that has translated the same sources so.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        answers = open_translator(registry.bundle(version, Path(folder))).translate(list(sources))
-    return [answer.text for answer in answers]
+        bundle = load_bundle(registry.bundle(version, Path(folder)))
+        translator = open_translator(bundle)
+        stored = stored_translations(bundle, sources, translator.engine.name)
+        if stored is not None:
+            logger.info(f"version {version.number}: its {plural(len(sources), 'translation')} are those of its release")
+            return stored
+        logger.info(f"version {version.number}: translating {plural(len(sources), 'sentence')}")
+        return [answer.text for answer in translator.translate(sources)]
 
 
-def stored_translations(config: Config, version: Version, split: str, count: int) -> list[str] | None:
-    """Returns the `count` translations of `split` that an evaluation of the same bytes has made by the version's own
-    defaults; None if there is none."""
-    run = config.paths.local(config.paths.runs) / version.tags.get("run_name", "")
-    made = read_object(paths.evaluation(run, split))
-    if made.get("bundle", "") != version.tags.get(BUNDLE_TAG) or not is_released(run):
+def keep_translations(bundle: TranslationBundle, sources: Sequence[str], engine: str, made: Sequence[str]) -> None:
+    """Gives the bundle its translations of these sources, so that a promotion does not translate them again."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, TRANSLATIONS)
+        content = {"of": origin_of(bundle, sources, engine), "translations": made}
+        path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+        bundle.add_file(path)
+
+
+def stored_translations(bundle: TranslationBundle, sources: Sequence[str], engine: str) -> list[str] | None:
+    """Returns the bundle's translations of these sources by that engine; None if it has none."""
+    if TRANSLATIONS not in bundle.files:
         return None
-    bundle = load_bundle(run / paths.BUNDLE)
-    own = {
-        "bundle": bundle.digest,
-        "manifest_hash": manifest_hash(config.shard_dir),
-        "decode": json.loads(json.dumps(asdict(replace(bundle.decode, nbest=1)))),
-        "engine": open_translator(bundle).engine.name,
+    content = json.loads((bundle.directory / TRANSLATIONS).read_text(encoding="utf-8"))
+    made: list[str] = content["translations"]
+    return made if content["of"] == origin_of(bundle, sources, engine) else None
+
+
+def origin_of(bundle: TranslationBundle, sources: Sequence[str], engine: str) -> dict[str, Any]:
+    """Returns what the bundle's translations of these sources depend on, as plain values."""
+    return {
+        "weights": read_facts(bundle.directory)["files"][WEIGHTS]["sha256"],
+        "sources": hashlib.sha256("\n".join(sources).encode()).hexdigest(),
+        "engine": engine,
+        "decode": json.loads(json.dumps(asdict(bundle.decode))),
     }
-    texts = paths.hypotheses(run, split, bundle.languages[1])
-    lines = texts.read_text(encoding="utf-8").split("\n")[:-1] if texts.is_file() else []
-    if len(lines) != count or any(made.get(key) != value for key, value in own.items()):
-        return None
-    logger.info(f"version {version.number}: its translations of {split} are those of its evaluation")
-    return lines

@@ -22,17 +22,12 @@ from dragoman.model.shards.manifest import manifest_hash
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.model.text.tokenizers import train_pair
 from dragoman.pipelines import entries
-from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation import tuning
 from dragoman.pipelines.evaluation.held_out import held_out
-from dragoman.pipelines.evaluation.metrics import quick_bleu
+from dragoman.pipelines.evaluation.metrics import quick_bleu, quick_chrf
 from dragoman.pipelines.evaluation.translation import evaluate_bundle
 from dragoman.pipelines.evaluation.tuning import gate_int8, tune_length_penalty
-from dragoman.pipelines.tasks.translation_release import stored_translations
-from dragoman.pipelines.tracking.cards import BUNDLE_TAG
-from dragoman.pipelines.tracking.registry import Version
 from tests.held_out import keep_texts
-from tests.pipelines.tracking.conftest import places
 
 
 def lines(count: int, seed: int) -> list[str]:
@@ -170,12 +165,13 @@ def test_int8_is_accepted_within_the_tolerance_and_refused_beyond(
 ) -> None:
     monkeypatch.setattr(tuning, "int8_instructions", lambda: ["avx512_vnni"])
     sources, references = held_out(shards, "valid", ("en", "de"))
-    generous = gate_int8(bundle, sources, references, tolerance=100.0)
-    assert generous is not None
+    made = gate_int8(bundle, sources, references, tolerance=100.0)
+    generous = bundle.facts["int8"]
     assert generous["accepted"] and generous["instructions"] == ["avx512_vnni"]
+    assert generous["chrf_int8"] == quick_chrf(made["ctranslate2 (ct2-int8)"], references)
     assert open_translator(bundle.directory).engine.name == "ctranslate2 (ct2-int8)"
-    strict = gate_int8(bundle, sources, references, tolerance=-100.0)
-    assert strict is not None
+    gate_int8(bundle, sources, references, tolerance=-100.0)
+    strict = bundle.facts["int8"]
     assert not strict["accepted"]
     assert open_translator(bundle.directory).engine.name == "ctranslate2 (ct2)"
     assert load_bundle(bundle.directory).facts["int8"] == strict
@@ -185,8 +181,8 @@ def test_int8_does_not_serve_where_the_processor_has_no_instructions_for_it(
     bundle: TranslationBundle, shards: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tuning, "int8_instructions", list)
-    verdict = gate_int8(bundle, *held_out(shards, "valid", ("en", "de")), tolerance=100.0)
-    assert verdict is not None
+    gate_int8(bundle, *held_out(shards, "valid", ("en", "de")), tolerance=100.0)
+    verdict = bundle.facts["int8"]
     assert not verdict["accepted"] and verdict["instructions"] == []
 
 
@@ -246,19 +242,3 @@ def test_a_users_mistake_ends_with_two_and_is_named(
     home = bundle.directory.parents[2]
     assert entries.main(["evaluate", "name=small", f"paths.root={home}", f"paths.shards={shards}", *words]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_a_gate_takes_the_translations_of_an_evaluation_of_the_same_bytes(
-    bundle: TranslationBundle, shards: Path
-) -> None:
-    home = bundle.directory.parents[2]
-    config = Config(paths=replace(places(home), shards=str(shards)))
-    version = Version("1", "r", {"run_name": "small", BUNDLE_TAG: bundle.digest})
-    assert stored_translations(config, version, "valid", 30) is None
-    found = evaluate_bundle(bundle, shards, "valid")
-    found.write(bundle.directory.parent)
-    assert stored_translations(config, version, "valid", 30) == found.hypotheses
-    other = Version("2", "r", {"run_name": "small", BUNDLE_TAG: "0" * 64})
-    assert stored_translations(config, other, "valid", 30) is None
-    evaluate_bundle(bundle, shards, "valid", replace(bundle.decode, beam=1)).write(bundle.directory.parent)
-    assert stored_translations(config, version, "valid", 30) is None
