@@ -38,6 +38,7 @@ def set_switches(timeout: float | None = None) -> None:
         os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "0"
     for chatty in ("mlflow", "alembic", "botocore"):  # they log each migration of a new database, and credentials
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # else a warning for each retry
     for own_warning in OWN_WARNINGS:
         warnings.filterwarnings("ignore", message=own_warning)
 

@@ -18,6 +18,7 @@ from dragoman.services.repeating import Repeating
 Model = TypeVar("Model")
 KNOWN = (UserError, ServiceError)  # whose messages stand for themselves
 LONGEST_PAUSE = 300.0  # seconds between two tries of a failed version
+LASTS = 30.0  # seconds until a registry without an answer is logged: `up` starts it together with the endpoint
 logger = logging.getLogger(__name__)
 
 
@@ -47,6 +48,8 @@ class Follower(Generic[Model]):
         self._failed: ModelVersion | None = None
         self._pause = 0.0  # seconds
         self._again = 0.0  # time for another try of `_failed`, monotonic clock
+        self._unknown_since: float | None = None  # the registry has named no version since then, monotonic clock
+        self._logged = ""  # the newest failure in the log
         self.repeating = Repeating("follower", seconds, self.poll, first=0.0)
 
     def load_now(self) -> None:
@@ -58,15 +61,26 @@ class Follower(Generic[Model]):
         """Checks once and loads a new version. Stores errors in `error` and never raises."""
         try:
             version = self._versions.resolve(self._reference)
+        except Exception as problem:  # whatever a registry raises, the current model must stay
+            now = time.monotonic()
+            self._unknown_since = self._unknown_since or now
+            self._fail(problem, log=now - self._unknown_since >= LASTS)
+            return
+        self._unknown_since = None
+        try:
             if version == self._version:
-                self.error = None
+                self.error, self._logged = None, ""
             elif version != self._failed or time.monotonic() >= self._again:
                 self._try(version)
-        except Exception as problem:  # whatever a registry or a bundle raises, the current model must stay
-            message = str(problem) if isinstance(problem, KNOWN) else f"{type(problem).__name__}: {problem}"
-            if message != self.error:
-                logger.warning("%s: %s", self._reference, message)
-            self.error = message
+        except Exception as problem:  # and whatever a bundle raises
+            self._fail(problem, log=True)
+
+    def _fail(self, problem: Exception, log: bool) -> None:
+        """Stores a failure in `error`, and logs it once."""
+        self.error = str(problem) if isinstance(problem, KNOWN) else f"{type(problem).__name__}: {problem}"
+        if log and self.error != self._logged:
+            logger.warning("%s: %s", self._reference, self.error)
+            self._logged = self.error
 
     def _try(self, version: ModelVersion) -> None:
         """Calls `_take`, and sets when a failed version may be tried again."""
@@ -81,7 +95,8 @@ class Follower(Generic[Model]):
             raise
 
     def _take(self, version: ModelVersion) -> None:
-        self.current, self._version, self._failed, self.error = self._load(version), version, None, None
+        self.current, self._version, self._failed = self._load(version), version, None
+        self.error, self._logged = None, ""
         return_freed()  # the engines' threads come and go, and each leaves a heap with the pages of its last batches
         self.swapped(True)
         logger.info("%s answers now (run %s)", version, version.run_id or "unknown")

@@ -108,6 +108,21 @@ def test_a_registry_that_is_away_stops_nothing(shelf: Shelf) -> None:
     assert following.error is None
 
 
+def test_a_registry_that_is_away_is_logged_once_when_that_lasts(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    following = follower(shelf)
+    shelf.away = True
+    following.poll()
+    following.poll()
+    assert not caplog.records, "it may have just been started"
+    monkeypatch.setattr("dragoman.services.models.follower.LASTS", 0.0)
+    for away in (True, True, False, True):
+        shelf.away = away
+        following.poll()
+    assert [record.levelname for record in caplog.records if record.name.endswith("follower")].count("WARNING") == 2
+
+
 def test_loading_now_lets_errors_through(shelf: Shelf) -> None:
     shelf.failing = {"1": UserError("torn")}
     with pytest.raises(UserError, match="torn"):
