@@ -120,7 +120,7 @@ class Trainer:
         self.network = network.to(ranks.device)
         self.objective = Objective(network, loss, config.loss)
         self.loader, self.held_out, self.bleu = loader, held_out, bleu
-        self.optimizer = make_optimizer(config.optimizer, network, config.precision)
+        self.optimizer = make_optimizer(config.optimizer, network, config.precision, ranks)
         self.parameters = [p for p in network.parameters() if p.requires_grad]
         decay = config.optimizer.ema_decay
         self.average = MovingAverage(decay, network) if decay else None

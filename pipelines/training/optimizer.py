@@ -16,11 +16,15 @@ from torch import Tensor, nn
 
 from dragoman.model.layers.roles import roles
 from dragoman.model.settings import Precision
+from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.settings import OptimizerConfig
 
 MOMENTUM = 0.95
 ROUNDS = 5
 QUINTIC = (3.4445, -4.7750, 2.0315)  # Jordan et al. 2024: steepest at 0 among those that bring singular values near 1
+TOGETHER = (
+    2**18
+)  # elements of the matrices in a batched product: fixed, so that no number of ranks changes its rounding
 ADAMS_LENGTH = 0.2  # root mean square of Adam's steps, in units of the rate (Liu et al. 2025, section 2.2)
 
 
@@ -33,6 +37,8 @@ class Muon(torch.optim.Optimizer):
     `adam` has the other parameters; `work` is the computing type. `packed` has the rows of each matrix in a parameter
     that holds several, such as queries above keys above values: treated as one matrix, the part with the largest
     gradient would leave the others short steps.
+
+    Of several `ranks`, which have the same gradients, each makes a share of the orthogonal matrices for all.
     """
 
     def __init__(
@@ -42,9 +48,10 @@ class Muon(torch.optim.Optimizer):
         weight_decay: float,
         work: torch.dtype,
         packed: Mapping[Tensor, Sequence[int]] | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         super().__init__([{"params": list(matrices)}], {"lr": adam.defaults["lr"], "weight_decay": weight_decay})
-        self._adam, self._work, self._packed = adam, work, packed or {}
+        self._adam, self._work, self._packed, self._ranks = adam, work, packed or {}, ranks
         adam.state = self.state
         self.param_groups += adam.param_groups  # the same objects: setting a rate sets it for both
 
@@ -63,13 +70,32 @@ class Muon(torch.optim.Optimizer):
             rows = list(self._packed.get(p, [len(p)]))
             for matrix, part in zip(torch.split(p, rows), torch.split(momentum, rows), strict=True):
                 alike[matrix.shape].append((matrix, part))
+        together: list[list[tuple[Tensor, Tensor]]] = []  # groups of matrices of one shape
         for shape, pairs in alike.items():
+            count = max(1, TOGETHER // shape.numel())
+            together += [pairs[i : i + count] for i in range(0, len(pairs), count)]
+        changes = self._orthogonal([[part for _, part in pairs] for pairs in together])
+        for pairs, change in zip(together, changes, strict=True):
             matrices = [matrix for matrix, _ in pairs]
-            changes = orthogonal(torch.stack([part for _, part in pairs]).to(self._work))  # (N, R, C)
             if group["weight_decay"]:
                 torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
-            length = ADAMS_LENGTH * max(shape) ** 0.5  # a semi-orthogonal matrix has a root mean square of 1/sqrt(max)
-            torch._foreach_add_(matrices, list(changes.to(matrices[0].dtype)), alpha=-group["lr"] * length)
+            # a semi-orthogonal matrix has a root mean square of 1/sqrt(max)
+            length = ADAMS_LENGTH * max(matrices[0].shape) ** 0.5
+            torch._foreach_add_(matrices, list(change.to(matrices[0].dtype)), alpha=-group["lr"] * length)
+
+    def _orthogonal(self, momenta: Sequence[Sequence[Tensor]]) -> Sequence[Tensor]:
+        """Returns an (N, R, C) for each N matrices of one shape, made on one of the ranks."""
+        if self._ranks is None or self._ranks.world == 1:
+            return [orthogonal(torch.stack(parts).to(self._work)) for parts in momenta]
+        sizes = [len(parts) * parts[0].numel() for parts in momenta]
+        every = torch.zeros(sum(sizes), dtype=self._work, device=momenta[0][0].device)
+        changes = every.split(sizes)
+        makers = share([size * min(parts[0].shape) for size, parts in zip(sizes, momenta, strict=True)], self._ranks)
+        for parts, change, maker in zip(momenta, changes, makers, strict=True):
+            if maker == self._ranks.rank:
+                change.copy_(orthogonal(torch.stack(parts).to(self._work)).flatten())
+        self._ranks.sum(every)  # exact: all but one rank have zeros
+        return [change.view(len(parts), *parts[0].shape) for parts, change in zip(momenta, changes, strict=True)]
 
     def _momenta(self, matrices: Sequence[Tensor]) -> list[Tensor]:
         """Returns Nesterov's look-ahead from the running means of the gradients, which include this step's."""
@@ -97,6 +123,16 @@ def orthogonal(matrices: Tensor) -> Tensor:
     return x.mT if tall else x
 
 
+def share(costs: Sequence[int], ranks: Ranks) -> list[int]:
+    """Returns the rank that does each task: the dearest first, each by the rank that has least to do."""
+    load = [0] * ranks.world
+    chosen = [0] * len(costs)
+    for task in sorted(range(len(costs)), key=lambda task: -costs[task]):
+        chosen[task] = load.index(min(load))
+        load[chosen[task]] += costs[task]
+    return chosen
+
+
 WITH_AN_END = ("cosine", "linear")  # schedules whose rate at a step depends on their end
 
 
@@ -118,7 +154,9 @@ def learning_rate(config: OptimizerConfig, step: int, schedule_steps: int) -> fl
     return config.min_lr + (config.lr - config.min_lr) * left
 
 
-def make_optimizer(config: OptimizerConfig, network: nn.Module, precision: Precision = "fp32") -> torch.optim.Optimizer:
+def make_optimizer(
+    config: OptimizerConfig, network: nn.Module, precision: Precision = "fp32", ranks: Ranks | None = None
+) -> torch.optim.Optimizer:
     """Returns an optimizer with fused kernels for every parameter that is not frozen.
 
     Weight decay is for matrices alone (`roles`), not for tables and plain parameters. Muon takes the matrices, each of
@@ -133,7 +171,7 @@ def make_optimizer(config: OptimizerConfig, network: nn.Module, precision: Preci
         adam = torch.optim.Adam([{"params": spared}], **rates, fused=True)  # which may be none
         work = torch.bfloat16 if precision == "bf16" else torch.float32
         rows: dict[Tensor, Sequence[int]] = {parameter: role.rows for parameter, role in trained.items() if role.rows}
-        return Muon(matrices, adam, config.weight_decay, work, rows if config.split_packed else {})
+        return Muon(matrices, adam, config.weight_decay, work, rows if config.split_packed else {}, ranks)
     kind = torch.optim.Adam if config.kind == "adam" else torch.optim.AdamW
     groups = [
         {"params": matrices, "weight_decay": config.weight_decay},

@@ -6,12 +6,17 @@ from typing import Literal
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from dragoman.model.networks.architectures import build_network, model_config
+from dragoman.model.ports import free_ports
+from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.settings import OptimizerConfig
+from dragoman.pipelines.training import optimizer as module
 from dragoman.pipelines.training.optimizer import ADAMS_LENGTH, Muon, make_optimizer, orthogonal
-from tests.pipelines.training.test_loop import CONFIG, NETWORKS, nothing, shards, steps, train, weights
+from tests.pipelines.training.test_loop import CONFIG, CPU, NETWORKS, nothing, shards, steps, train, weights
+from tests.warm import start_ranks
 
 __all__ = ["shards"]
 
@@ -109,6 +114,40 @@ def test_packed_matrices_are_orthogonal_each_by_itself_when_asked() -> None:
     assert apart == pytest.approx([ADAMS_LENGTH] * 3, rel=0.3)
     wanted = orthogonal(torch.stack(gradient.split(16))).flatten(0, 1) * -ADAMS_LENGTH * 4.0
     assert torch.allclose(weight.detach(), wanted, atol=1e-3)
+
+
+def three_updates(rank: int, port: int, folder: str, world: int, dtype: torch.dtype) -> None:
+    """Saves the weights after three updates on a rank, and the matrices that it made orthogonal itself."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
+    made = []
+    module.TOGETHER = 512  # two of 16 x 16
+    module.orthogonal = lambda matrices: (made.append(len(matrices)), orthogonal(matrices))[1]
+    torch.manual_seed(4)
+    weights = [nn.Parameter(torch.randn(shape)) for shape in [(32, 64), (64, 32), (48, 16), *[(16, 16)] * 4]]
+    adam = torch.optim.Adam([nn.Parameter(torch.zeros(1))], lr=0.01)
+    optimizer = Muon(weights, adam, 0.1, dtype, {weights[2]: (16, 16, 16)}, Ranks(rank, world, CPU))
+    for _ in range(3):
+        for weight in weights:
+            weight.grad = torch.randn_like(weight)
+        optimizer.step()
+    torch.save((weights, sum(made)), Path(folder) / f"{world}-{rank}")
+    dist.destroy_process_group()
+
+
+@pytest.mark.filterwarnings("default")  # the other processes' warnings are torch's own
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_ranks_share_the_matrices_and_make_the_same_bits(dtype: torch.dtype, tmp_path: Path) -> None:
+    for world in (1, 2, 3):
+        (port,) = free_ports(1)
+        start_ranks(three_updates, (port, str(tmp_path), world, dtype), world)
+    alone, made = torch.load(tmp_path / "1-0")
+    assert made == 3 * 9
+    for world in (2, 3):
+        ranks = [torch.load(tmp_path / f"{world}-{rank}") for rank in range(world)]
+        assert sum(made for _, made in ranks) == 3 * 9 and all(made for _, made in ranks)
+        for updated, _ in ranks:
+            assert all(map(torch.equal, updated, alone))
 
 
 @pytest.mark.parametrize("kind", ["muon", "adamw"])
