@@ -1,8 +1,9 @@
 """Muon against its definition: which parameters it takes, how long its steps are, and which way they go."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -14,8 +15,21 @@ from dragoman.model.ports import free_ports
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.settings import OptimizerConfig
 from dragoman.pipelines.training import optimizer as module
+from dragoman.pipelines.training.loop import Trainer
 from dragoman.pipelines.training.optimizer import ADAMS_LENGTH, Muon, make_optimizer, orthogonal
-from tests.pipelines.training.test_loop import CONFIG, CPU, NETWORKS, nothing, shards, steps, train, weights
+from tests.pipelines.training.test_loop import (
+    CONFIG,
+    CPU,
+    NETWORKS,
+    check_turns,
+    nothing,
+    rank_process,
+    shards,
+    steps,
+    tensors,
+    train,
+    weights,
+)
 from tests.warm import start_ranks
 
 __all__ = ["shards"]
@@ -120,9 +134,15 @@ def three_updates(rank: int, port: int, folder: str, world: int, dtype: torch.dt
     """Saves the weights after three updates on a rank, and the matrices that it made orthogonal itself."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
-    made = []
-    module.TOGETHER = 512  # two of 16 x 16
-    module.orthogonal = lambda matrices: (made.append(len(matrices)), orthogonal(matrices))[1]
+    made: list[int] = []
+
+    def counted(matrices: torch.Tensor) -> torch.Tensor:
+        made.append(len(matrices))
+        return orthogonal(matrices)
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(module, "TOGETHER", 512)  # two of 16 x 16
+    patch.setattr(module, "orthogonal", counted)
     torch.manual_seed(4)
     weights = [nn.Parameter(torch.randn(shape)) for shape in [(32, 64), (64, 32), (48, 16), *[(16, 16)] * 4]]
     adam = torch.optim.Adam([nn.Parameter(torch.zeros(1))], lr=0.01)
@@ -148,6 +168,31 @@ def test_ranks_share_the_matrices_and_make_the_same_bits(dtype: torch.dtype, tmp
         assert sum(made for _, made in ranks) == 3 * 9 and all(made for _, made in ranks)
         for updated, _ in ranks:
             assert all(map(torch.equal, updated, alone))
+
+
+def turn(rank: int, port: int, run: str, shards: str) -> None:
+    rank_process(rank, port, shards, run, replace(CONFIG, max_steps=8), "transformer")
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """As the ranks have: with more, products are rounded otherwise."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.filterwarnings("default")  # the other processes' warnings are torch's own
+@pytest.mark.usefixtures("one_thread")
+def test_a_run_has_the_same_bits_when_the_number_of_ranks_changes(shards: Path, tmp_path: Path) -> None:
+    def start(run: Path, **changes: Any) -> Trainer:
+        return train(shards, run, replace(CONFIG, **changes))
+
+    check_turns(tmp_path, start, turn, str(shards))
+    for group, expected in tensors(tmp_path / "alone").items():
+        for name, value in tensors(tmp_path / "turns")[group].items():
+            assert torch.equal(value, expected[name]), (group, name)
 
 
 @pytest.mark.parametrize("kind", ["muon", "adamw"])
