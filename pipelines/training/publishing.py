@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,9 +19,6 @@ from dragoman.model.storage.mirror import remote_of
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.training import checkpoint, stopping
 
-if TYPE_CHECKING:
-    from dragoman.pipelines.training.sending import SendingThread
-
 
 @dataclass
 class Publisher:
@@ -30,7 +27,6 @@ class Publisher:
     run: Path
     ranks: Ranks
     attempt: int
-    thread: "SendingThread | None" = None
     journal: Journal | None = None  # of the first rank, from `begin` on
     seconds: float = 0.0  # of training, over all starts of the run
     stops: bool = False  # the run must stop at this step
@@ -82,15 +78,6 @@ class Publisher:
         """Saves a checkpoint on the first rank; see `checkpoint.write` and `prune`."""
         checkpoint.write(self.run, step, self.attempt, tensors, state, kept)
         checkpoint.prune(self.run, keep_checkpoints, choose)
-        if self.thread is not None:
-            self.thread.wake()
-
-    def close(self, orderly: bool = True) -> None:
-        """Closes the journal; sends the rest."""
-        if self.journal:
-            self.journal.close()
-        if self.thread is not None:
-            self.thread.close(orderly)
 
 
 class Speed:
@@ -120,23 +107,23 @@ def publisher(run: Path, ranks: Ranks) -> Iterator[Publisher]:
     """
     elsewhere = remote_of(run)
     publish = Publisher(run, ranks, 0)
-    if elsewhere is None:
-        publish.attempt = ranks.from_first(attempts.next_attempt(run) if ranks.first else None)
-    else:
-        from dragoman.pipelines.training import sending, snapshots  # with the libraries of addresses
-
-        publish.attempt = ranks.from_first(snapshots.begin(run, elsewhere) if ranks.first else None)
-        if ranks.first:
-            publish.thread = sending.SendingThread(run, elsewhere, publish.attempt)
+    with contextlib.ExitStack() as stack:
+        if elsewhere is None:
+            publish.attempt = ranks.from_first(attempts.next_attempt(run) if ranks.first else None)
         else:
-            snapshots.pull(run, elsewhere)
-        ranks.wait()
-    try:
-        yield publish
-    except BaseException:
-        publish.close(orderly=False)
-        raise
-    publish.close()
+            from dragoman.pipelines.training import snapshots  # with the libraries of addresses
+
+            publish.attempt = ranks.from_first(snapshots.begin(run, elsewhere) if ranks.first else None)
+            if ranks.first:
+                stack.enter_context(snapshots.sending(run, elsewhere, publish.attempt))
+            else:
+                snapshots.pull(run, elsewhere)
+            ranks.wait()
+        try:
+            yield publish
+        finally:
+            if publish.journal:
+                publish.journal.close()
 
 
 def pull(run: Path) -> None:
@@ -152,20 +139,26 @@ def pull(run: Path) -> None:
 def pull_own(run: Path) -> bool:
     """Does the same for the files of this attempt; returns False if another attempt has taken over."""
     elsewhere = remote_of(run)
-    if elsewhere is None:
-        return True
-    from dragoman.pipelines.training import sending
+    if elsewhere is not None:
+        from dragoman.pipelines.training import snapshots
 
-    return sending.pull_own(run, elsewhere)
+        if snapshots.newest(elsewhere).attempt != attempts.current_attempt(run):
+            return False
+        snapshots.pull(run, elsewhere)
+    return True
 
 
 def publish(run: Path, *results: str) -> None:
     """Sends the contents of a run's folder that stands for an address; `results`: under their own names too.
 
-    Raises StaleAttemptError, RefusedError, AwayError: see `sending.publish`.
+    Raises StaleAttemptError: another start has taken over, so nothing of ours may be registered. Raises RefusedError,
+    AwayError.
     """
     elsewhere = remote_of(run)
     if elsewhere is not None:
-        from dragoman.pipelines.training import sending
+        from dragoman.model.storage.transfers import publish_files
+        from dragoman.pipelines.training import snapshots
 
-        sending.publish(run, elsewhere, *results)
+        snapshots.send(run, elsewhere, attempts.current_attempt(run))
+        for name in results:
+            publish_files(run / name)

@@ -14,67 +14,66 @@ import contextlib
 import hashlib
 import json
 import logging
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 
-from dragoman.model.errors import UserError
+from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.files import PART, atomic_write, exclusive, file_sha256
 from dragoman.model.plural import plural
-from dragoman.model.runs import attempts
+from dragoman.model.repeated import repeated
+from dragoman.model.runs import attempts, checkpoints
 from dragoman.model.runs.paths import ATTEMPT, OF_THIS_MACHINE, RAY, SNAPSHOT, SNAPSHOT_LOCK
-from dragoman.model.storage import remote
+from dragoman.model.storage import remote, retry
 from dragoman.model.storage.mirror import Remote
 from dragoman.model.storage.retry import ExistsError, NotThereError
 
-LARGE = ".safetensors"  # files that never change under their name
+LARGE = ".safetensors"  # files that are not read into memory: they never change under their name
+EVERY = 1.0  # seconds between two looks for a new checkpoint
+PATIENCE = 20.0  # seconds of one try beside the training
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The contents of a run's folder at one time."""
+    """The contents of a run's folder at one time; without number before the first one."""
 
-    number: int
-    attempt: int
+    number: int = 0
+    attempt: int = 0
     files: dict[str, tuple[int, str]] = field(default_factory=dict)  # name -> (bytes, sha256)
 
     @property
-    def content(self) -> bytes:
-        """Returns the stored form."""
-        return json.dumps({"attempt": self.attempt, "files": self.files}, sort_keys=True).encode()
+    def objects(self) -> set[str]:
+        return {sha256 for _, sha256 in self.files.values()}
 
 
-def newest(elsewhere: Remote) -> Snapshot | None:
-    """Returns the last snapshot; None if the run has none. Raises RefusedError, AwayError."""
-    try:
+def newest(elsewhere: Remote) -> Snapshot:
+    """Returns the last snapshot. Raises RefusedError, AwayError."""
+    snapshot, number = Snapshot(), 1
+    with contextlib.suppress(NotThereError):
         number = int(json.loads(remote.read(elsewhere.at("head.json"), elsewhere.deadline)))
-    except NotThereError:
-        number = 1
-    snapshot = None
-    while True:
-        try:
+    with contextlib.suppress(NotThereError):
+        while True:
             snapshot = _read(elsewhere, number)
-        except NotThereError:
-            return snapshot
-        number += 1
+            number += 1
+    return snapshot
 
 
-def pull(run: Path, elsewhere: Remote) -> None:
-    """Makes the run's folder equal to the newest snapshot, unless it continues from that one already.
+def pull(run: Path, elsewhere: Remote) -> Snapshot:
+    """Makes the run's folder equal to the newest snapshot, unless it continues from that one already; returns it.
 
     Raises UserError: a remote file differs from the one that was sent. Raises RefusedError, AwayError.
     """
     run.mkdir(parents=True, exist_ok=True)
-    with exclusive(run / SNAPSHOT_LOCK, wait=True):
+    with exclusive(run / SNAPSHOT_LOCK, wait=True):  # the ranks of a machine have one folder
         for _ in range(3):  # superseded files may be removed while we fetch them
             snapshot = newest(elsewhere)
-            if snapshot is None or snapshot.number == base(run):
-                return
-            try:
+            if snapshot.number == base(run):
+                return snapshot
+            with contextlib.suppress(NotThereError):
                 _fetch(run, elsewhere, snapshot)
-            except NotThereError:
-                continue
-            return
+                return snapshot
         raise UserError(f"{elsewhere.address}: changes faster than it can be fetched; is it being trained elsewhere?")
 
 
@@ -92,86 +91,113 @@ def begin(run: Path, elsewhere: Remote) -> int:
     Raises StaleAttemptError: another start was faster. Raises RefusedError, AwayError.
     """
     for _ in range(3):
-        pull(run, elsewhere)
+        before = pull(run, elsewhere)
         attempt = attempts.next_attempt(run)
-        snapshot = newest(elsewhere)
-        if snapshot is not None and snapshot.number != base(run):
-            continue
         with contextlib.suppress(ExistsError):  # by the attempt before ours, still at work: once more after it
-            commit(run, elsewhere, Snapshot(base(run) + 1, attempt, snapshot.files if snapshot else {}))
+            _commit(run, elsewhere, Snapshot(before.number + 1, attempt, before.files))
             return attempt
     raise attempts.StaleAttemptError(f"{elsewhere.address}: another start of the run has taken over")
 
 
-def commit(run: Path, elsewhere: Remote, snapshot: Snapshot) -> None:
+def send(run: Path, elsewhere: Remote, attempt: int) -> None:
+    """Makes a snapshot of the folder, if it has changed; each object is sent once.
+
+    Raises StaleAttemptError: another attempt has taken over; the folder records it. Raises FileNotFoundError: a
+    file was removed meanwhile: send again. Raises RefusedError, AwayError.
+    """
+    number = base(run)
+    before = _read(elsewhere, number) if number else Snapshot()
+    there, files = before.objects, {}
+    for name in sorted(_names(run)):
+        files[name] = _send_file(run / name, elsewhere, there)
+        there.add(files[name][1])
+    snapshot = Snapshot(number + 1, attempt, files)
+    if files == before.files and attempt == before.attempt:
+        return
+    try:
+        _commit(run, elsewhere, snapshot)
+    except ExistsError:
+        attempt_there = newest(elsewhere).attempt
+        # the next one to ask stops; and what this folder knows is not the attempt that has taken over
+        atomic_write(run / ATTEMPT, str(max(attempt_there, attempt) + 1))
+        raise attempts.StaleAttemptError(
+            f"{elsewhere.address}: attempt {attempt} was replaced by attempt {attempt_there}; nothing more of this one "
+            f"is kept"
+        ) from None
+    for sha256 in before.objects - snapshot.objects:
+        remote.delete(elsewhere.at(f"objects/{sha256}"), elsewhere.deadline)
+
+
+@contextlib.contextmanager
+def sending(run: Path, elsewhere: Remote, attempt: int) -> Iterator[None]:
+    """Sends the run's folder within the block after each checkpoint, and at its end.
+
+    Raises StaleAttemptError: another start has taken over. Raises ServiceError: the last checkpoint could not be sent.
+    """
+    patient = replace(elsewhere, deadline=min(PATIENCE, retry.DEADLINE))
+    sent = said = None
+
+    def look(_last: bool) -> None:
+        nonlocal sent, said
+        checkpoint = checkpoints.newest(run)
+        if checkpoint == sent:
+            return
+        try:
+            send(run, patient, attempt)
+        except FileNotFoundError:  # an old checkpoint was removed while it was being sent
+            return
+        except (ServiceError, UserError, OSError) as problem:
+            if said is None:
+                logger.warning(f"checkpoints wait in {run} until they can be sent ({problem})")
+            said = problem
+            return
+        except attempts.StaleAttemptError as stale:  # the next checkpoint finds that too
+            logger.error(str(stale))
+        else:
+            if said is not None:
+                logger.info(f"{elsewhere.address}: what had to wait is sent")
+        sent, said = checkpoint, None
+
+    with repeated(look, EVERY, "publisher"):
+        yield
+    try:
+        send(run, elsewhere, attempt)
+    except (ServiceError, UserError) as away:
+        raise ServiceError(
+            f"the last checkpoint could not be sent ({away}). It is kept in {run}; the same command, given on this "
+            f"machine, sends it and goes on"
+        ) from None
+
+
+def _commit(run: Path, elsewhere: Remote, snapshot: Snapshot) -> None:
     """Creates the snapshot, whose objects all exist.
 
     Raises ExistsError: its number is taken. Raises RefusedError, AwayError.
     """
-    remote.create(_address(elsewhere, snapshot.number), snapshot.content, elsewhere.deadline)
+    content = json.dumps({"attempt": snapshot.attempt, "files": snapshot.files}, sort_keys=True).encode()
+    remote.create(_address(elsewhere, snapshot.number), content, elsewhere.deadline)
     atomic_write(run / SNAPSHOT, str(snapshot.number))
     remote.write(elsewhere.at("head.json"), str(snapshot.number).encode(), elsewhere.deadline)
 
 
-class Sender:
-    """Sends the changes of a run's folder, each object once."""
+def _send_file(path: Path, elsewhere: Remote, there: set[str]) -> tuple[int, str]:
+    """Returns the size and sha256 of a file, which is sent unless it is `there`."""
+    if path.suffix == LARGE:
+        status = path.stat()
+        sha256 = _known_sha256(path, status.st_size, status.st_mtime_ns, status.st_ino)
+        if sha256 not in there:
+            remote.upload(path, elsewhere.at(f"objects/{sha256}"), elsewhere.deadline)
+        return status.st_size, sha256
+    content = path.read_bytes()  # at once: a journal grows while it is sent
+    sha256 = hashlib.sha256(content).hexdigest()
+    if sha256 not in there:
+        remote.write(elsewhere.at(f"objects/{sha256}"), content, elsewhere.deadline)
+    return len(content), sha256
 
-    def __init__(self, run: Path, elsewhere: Remote) -> None:
-        self.run, self.elsewhere = run, elsewhere
-        self._sent: set[str] = set()
-        self._before: Snapshot | None = None
-        self._known: dict[tuple[str, int, int, int], str] = {}
 
-    def send(self, attempt: int) -> bool:
-        """Makes a snapshot of the folder; returns True if there was anything new.
-
-        Raises StaleAttemptError: another attempt has taken over; the folder records it. Raises FileNotFoundError: a
-        file was removed meanwhile: send again. Raises RefusedError, AwayError.
-        """
-        number = base(self.run)
-        if self._before is None or self._before.number != number:
-            self._before = _read(self.elsewhere, number) if number else Snapshot(0, 0)
-            self._sent |= {sha256 for _, sha256 in self._before.files.values()}
-        files: dict[str, tuple[int, str]] = {}
-        for name in sorted(_names(self.run)):
-            files[name] = self._send_file(name)
-        if files == self._before.files and attempt == self._before.attempt:
-            return False
-        snapshot = Snapshot(number + 1, attempt, files)
-        try:
-            commit(self.run, self.elsewhere, snapshot)
-        except ExistsError:
-            last_sent = newest(self.elsewhere)
-            attempt_there = last_sent.attempt if last_sent else 0
-            # the next one to ask stops; and what this folder knows is not the attempt that has taken over
-            atomic_write(self.run / ATTEMPT, str(max(attempt_there, attempt) + 1))
-            raise attempts.StaleAttemptError(
-                f"{self.elsewhere.address}: attempt {attempt} was replaced by attempt {attempt_there}; nothing more of "
-                f"this one is kept"
-            ) from None
-        gone = {sha256 for _, sha256 in self._before.files.values()} - {sha256 for _, sha256 in files.values()}
-        self._before, self._sent = snapshot, self._sent - gone
-        for sha256 in gone:
-            remote.delete(self.elsewhere.at(f"objects/{sha256}"), self.elsewhere.deadline)
-        return True
-
-    def _send_file(self, name: str) -> tuple[int, str]:
-        path = self.run / name
-        if name.endswith(LARGE):
-            status = path.stat()
-            key = (name, status.st_size, status.st_mtime_ns, status.st_ino)
-            sha256 = self._known.get(key) or file_sha256(path)
-            self._known[key] = sha256
-            if sha256 not in self._sent:
-                remote.upload(path, self.elsewhere.at(f"objects/{sha256}"), self.elsewhere.deadline)
-                self._sent.add(sha256)
-            return status.st_size, sha256
-        content = path.read_bytes()  # at once: a journal grows while it is sent
-        sha256 = hashlib.sha256(content).hexdigest()
-        if sha256 not in self._sent:
-            remote.write(self.elsewhere.at(f"objects/{sha256}"), content, self.elsewhere.deadline)
-            self._sent.add(sha256)
-        return len(content), sha256
+@lru_cache(maxsize=256)
+def _known_sha256(path: Path, *_identity: int) -> str:
+    return file_sha256(path)
 
 
 def _address(elsewhere: Remote, number: int) -> str:
@@ -190,15 +216,8 @@ def _names(run: Path) -> list[str]:
     for path in run.rglob("*"):
         name = path.relative_to(run)
         hidden = any(part.startswith(".") for part in name.parts)  # .part-... and folders that are being written
-        if (
-            hidden
-            or name.parts[0] == RAY
-            or name.name.endswith(".lock")
-            or str(name) in OF_THIS_MACHINE
-            or not path.is_file()
-        ):
-            continue
-        names.append(name.as_posix())
+        if not (hidden or name.parts[0] == RAY or name.suffix == ".lock" or str(name) in OF_THIS_MACHINE):
+            names += [name.as_posix()] * path.is_file()
     return names
 
 

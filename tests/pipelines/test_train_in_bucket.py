@@ -74,8 +74,7 @@ class Machine:
         """Until a checkpoint is in the bucket: it is sent beside the loop, which does not wait for it."""
         elsewhere = remote_of(self.run(name))
         assert elsewhere is not None
-        files = lambda: getattr(snapshots.newest(elsewhere), "files", {})  # noqa: E731
-        wait_for(lambda: any("checkpoints/" in file for file in files()), process)
+        wait_for(lambda: any("checkpoints/" in file for file in snapshots.newest(elsewhere).files), process)
 
     def wait_for_step(self, name: str, step: int, process: Command) -> None:
         wait_for(reached(self.run(name), step), process)

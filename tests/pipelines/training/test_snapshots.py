@@ -15,7 +15,7 @@ from dragoman.model.storage import remote, retry
 from dragoman.model.storage.mirror import Remote, remote_of
 from dragoman.model.storage.places import local_folder
 from dragoman.pipelines.cluster.ranks import Ranks
-from dragoman.pipelines.training import checkpoint, publishing, sending, snapshots
+from dragoman.pipelines.training import checkpoint, publishing, snapshots
 from tests.s3_server import Proxy
 
 ALONE = Ranks(0, 1, torch.device("cpu"))
@@ -52,14 +52,15 @@ def machines(s3: Proxy, tmp_path: Path, request: pytest.FixtureRequest) -> "iter
     return itertools.chain.from_iterable([Machine(tmp_path, name, request.node.name)] for name in names)
 
 
-def test_another_machine_goes_on_with_the_same_files(machines: "itertools.chain[Machine]") -> None:
+def test_another_machine_goes_on_with_the_same_files(machines: "itertools.chain[Machine]", s3: Proxy) -> None:
     first, second = next(machines), next(machines)
     attempt = snapshots.begin(first.run, first.elsewhere)
-    sender = snapshots.Sender(first.run, first.elsewhere)
     for step in (1, 2, 3):
         first.save(step, attempt)
-        assert sender.send(attempt)
-    assert not sender.send(attempt), "what is there already is not sent again"
+        snapshots.send(first.run, first.elsewhere, attempt)
+    s3.requests.clear()
+    snapshots.send(first.run, first.elsewhere, attempt)
+    assert not [request for request in s3.requests if request.startswith("PUT")], "what is there is not sent again"
     assert snapshots.begin(second.run, second.elsewhere) == attempt + 1
     mine, theirs = first.content(), second.content()
     mine.pop("attempt"), theirs.pop("attempt")
@@ -69,10 +70,9 @@ def test_another_machine_goes_on_with_the_same_files(machines: "itertools.chain[
 def test_what_a_run_has_no_more_goes_elsewhere_too(machines: "itertools.chain[Machine]", s3: Proxy) -> None:
     first, second = next(machines), next(machines)
     attempt = snapshots.begin(first.run, first.elsewhere)
-    sender = snapshots.Sender(first.run, first.elsewhere)
     for step in range(1, 6):
         first.save(step, attempt)
-        sender.send(attempt)
+        snapshots.send(first.run, first.elsewhere, attempt)
     assert [request for request in s3.requests if request.startswith("DELETE")]
     snapshots.pull(second.run, second.elsewhere)
     assert [path.name for path in (second.run / "checkpoints").iterdir()] == ["step-00000005"]
@@ -82,26 +82,24 @@ def test_a_number_to_begin_at_that_is_too_low_or_lost_does_no_harm(machines: "it
     """As an attempt leaves it that wakes up between its commit and this note of it."""
     first = next(machines)
     attempt = snapshots.begin(first.run, first.elsewhere)
-    sender = snapshots.Sender(first.run, first.elsewhere)
     for step in (1, 2):
         first.save(step, attempt)
-        sender.send(attempt)
+        snapshots.send(first.run, first.elsewhere, attempt)
     remote.write(first.elsewhere.at("head.json"), b"1")
     found = snapshots.newest(first.elsewhere)
     remote.delete(first.elsewhere.at("head.json"))
-    assert found == snapshots.newest(first.elsewhere) and found is not None and found.number == 3
+    assert found == snapshots.newest(first.elsewhere) and found.number == 3
 
 
 def test_an_attempt_that_was_overtaken_publishes_nothing(machines: "itertools.chain[Machine]") -> None:
     first, second, third = next(machines), next(machines), next(machines)
     attempt = snapshots.begin(first.run, first.elsewhere)
-    sender = snapshots.Sender(first.run, first.elsewhere)
     first.save(1, attempt)
-    sender.send(attempt)
+    snapshots.send(first.run, first.elsewhere, attempt)
     later = snapshots.begin(second.run, second.elsewhere)
     first.save(2, attempt)
     with pytest.raises(attempts.StaleAttemptError, match=f"attempt {attempt} was replaced by attempt {later}"):
-        sender.send(attempt)
+        snapshots.send(first.run, first.elsewhere, attempt)
     assert not publishing.pull_own(first.run), "the end of its record is not sent either"
     with pytest.raises(attempts.StaleAttemptError):
         first.save(3, attempt)
@@ -117,22 +115,21 @@ def test_a_commit_that_races_with_a_start_is_kept_or_refused(
     """The old attempt commits between the new one's look and its claim."""
     first, second = next(machines), next(machines)
     attempt = snapshots.begin(first.run, first.elsewhere)
-    sender = snapshots.Sender(first.run, first.elsewhere)
-    commit, raced = snapshots.commit, []
+    commit, raced = snapshots._commit, []
 
     def racing(run: Path, elsewhere: Remote, snapshot: snapshots.Snapshot) -> None:
         if run == second.run and not raced:
             raced.append(True)
             first.save(1, attempt)
-            sender.send(attempt)
+            snapshots.send(first.run, first.elsewhere, attempt)
         commit(run, elsewhere, snapshot)
 
-    monkeypatch.setattr(snapshots, "commit", racing)
+    monkeypatch.setattr(snapshots, "_commit", racing)
     snapshots.begin(second.run, second.elsewhere)
     assert second.step() == 1
     first.save(2, attempt)
     with pytest.raises(attempts.StaleAttemptError):
-        sender.send(attempt)
+        snapshots.send(first.run, first.elsewhere, attempt)
 
 
 def test_an_end_between_any_two_requests_leaves_a_whole_snapshot(
@@ -144,13 +141,12 @@ def test_an_end_between_any_two_requests_leaves_a_whole_snapshot(
         first, second = Machine(tmp_path, f"a{requests}", run), Machine(tmp_path, f"b{requests}", run)
         first.elsewhere = replace(first.elsewhere, deadline=0.2)
         attempt = snapshots.begin(first.run, first.elsewhere)
-        sender = snapshots.Sender(first.run, first.elsewhere)
         first.save(1, attempt)
-        sender.send(attempt)
+        snapshots.send(first.run, first.elsewhere, attempt)
         first.save(2, attempt)
         s3.fault("away", after=requests, times=1e9)
         try:
-            sender.send(attempt)
+            snapshots.send(first.run, first.elsewhere, attempt)
             finished += 1
         except ServiceError:
             pass
@@ -167,15 +163,14 @@ def test_an_end_between_any_two_requests_leaves_a_whole_snapshot(
 def test_a_remote_that_is_away_stops_nothing_and_gets_all_when_it_is_back(
     machines: "itertools.chain[Machine]", s3: Proxy, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(sending, "PATIENCE", 0.1)
-    monkeypatch.setattr(sending, "AGAIN", 0.1)
+    monkeypatch.setattr(snapshots, "PATIENCE", 0.1)
+    monkeypatch.setattr(snapshots, "EVERY", 0.05)
     first, second = next(machines), next(machines)
     caplog.set_level(logging.INFO)
     with publishing.publisher(first.run, ALONE) as publish:
         s3.fault("away", times=1e9)
         for step in (1, 2, 3):
             first.save(step, publish.attempt)
-            wake(publish)
         time.sleep(0.5)
         assert first.step() == 3 and "wait in" in caplog.text
         s3.faults.clear()
@@ -191,12 +186,11 @@ def test_a_remote_that_stays_away_is_said_at_the_end_and_the_same_machine_goes_o
 ) -> None:
     first = Machine(tmp_path, "first", request.node.name)
     second = Machine(tmp_path, "second", request.node.name)
-    monkeypatch.setattr(sending, "PATIENCE", 0.3)
+    monkeypatch.setattr(snapshots, "PATIENCE", 0.3)
     with pytest.raises(ServiceError, match="same command"), publishing.publisher(first.run, ALONE) as publish:
         monkeypatch.setattr(retry, "DEADLINE", 0.3)
         s3.fault("away", times=1e9)
         first.save(1, publish.attempt)
-        wake(publish)
     monkeypatch.undo()
     s3.faults.clear()
     with publishing.publisher(first.run, ALONE):
@@ -209,19 +203,13 @@ def test_a_loop_that_fails_leaves_its_last_checkpoint(machines: "itertools.chain
     first, second = next(machines), next(machines)
     with pytest.raises(OSError, match="No space"), publishing.publisher(first.run, ALONE) as publish:
         first.save(1, publish.attempt)
-        wake(publish)
         raise OSError(28, "No space left on device", "checkpoints")
     snapshots.pull(second.run, second.elsewhere)
     assert second.step() == 1
 
 
-def wake(publish: publishing.Publisher) -> None:
-    assert publish.thread is not None
-    publish.thread.wake()
-
-
 def test_a_plain_folder_is_not_sent(tmp_path: Path) -> None:
     with publishing.publisher(tmp_path, ALONE) as publish:
-        assert publish.thread is None and publish.attempt == 1
+        assert publish.attempt == 1
     publishing.publish(tmp_path)
     publishing.pull(tmp_path)
