@@ -18,7 +18,6 @@ BUNDLE = "bundle"
 SPOOL = "spool"  # records on their way to MLflow
 LOCK = "lock"  # held by the command that trains the run
 STOP, PAUSE = "stop", "pause"  # requests to the training command
-BEHIND = "behind"  # newer files of the run are elsewhere and will be fetched
 SNAPSHOT, SNAPSHOT_LOCK = "snapshot.json", "snapshot.lock"  # the snapshot that the folder continues from
 RAY = "ray"  # Ray Train's own files
 OF_THIS_MACHINE = {LOCK, STOP, PAUSE, SNAPSHOT, SNAPSHOT_LOCK}  # files that stay on this machine

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,7 +22,7 @@ from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.settings import ClusterConfig
 
 if TYPE_CHECKING:
-    from dragoman.pipelines.cluster.bridge import BridgeEnds  # Ray Train is loaded when it is used
+    from dragoman.pipelines.cluster.mailbox import Mailbox  # Ray Train is loaded when it is used
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -31,18 +32,19 @@ logger = logging.getLogger(__name__)
 
 
 def fit(
-    function: Callable[[Argument, Ranks], bool],
+    function: Callable[..., bool],
     argument: Argument,
     config: ClusterConfig,
     storage: Path,
     name: str,
     sizes: tuple[int, ...] = (),
-    ends: "Callable[[], BridgeEnds] | None" = None,
+    follow: "Callable[[Mailbox, int, Callable[[int], bool]], AbstractContextManager[None]] | None" = None,
 ) -> None:
     """Runs `function(argument, ranks)` on `config.workers` processes that form one torch process group.
 
     Of a range of workers it runs as many as there is room for, one of `sizes`; on a cluster that outlives us, as many
-    as there is room for at any time. `ends` connects that cluster with this machine meanwhile.
+    as there is room for at any time. On that one `follow(mailbox, size, room_for)` is the command's side of each group
+    meanwhile, and the function takes the same `mailbox`.
 
     A worker that dies ends its group, and a group starts again, `config.max_failures` times; the function must resume
     from its own checkpoints. On the first rank it returns True if a group of another size must follow. `storage` is for
@@ -60,28 +62,27 @@ def fit(
         use_gpu = config.device == "cuda" or (config.device == "auto" and _gpus() >= sizes[0] * config.gpus_per_worker)
         per_worker = {"CPU": config.cpus_per_worker} | ({"GPU": config.gpus_per_worker} if use_gpu else {})
         device = "cuda" if use_gpu else "cpu"
-        run = functools.partial(_run_rank, function, argument, device, most_threads(config))
         backend = KERNELS[device].ddp_backend
 
         def group(attempt: int) -> bool:
             size = _find_room(sizes, per_worker, config.start_timeout)
+            run = functools.partial(_run_rank, function, argument, device, most_threads(config))
             if config.address is None and not use_gpu:
                 return _in_thread(
                     functools.partial(actors.run_group, run, size, config.cpus_per_worker, backend, config.silence)
                 )
             from dragoman.pipelines.cluster import train_group  # loads Ray Train
 
-            bridge = courier = None
-            if ends is not None and config.address is not None:
-                from dragoman.pipelines.cluster.bridge import Bridge, WorkerLink, open_mailbox
+            followed: AbstractContextManager[None] = contextlib.nullcontext()
+            if follow is not None and config.address is not None:
+                from dragoman.pipelines.cluster.mailbox import Mailbox
 
-                mailbox, both = open_mailbox(), ends()
-                room_for = functools.partial(_has_room, per_worker)
-                bridge = Bridge(both, sizes, size, mailbox, room_for, config.resize_every)
-                courier = WorkerLink(both, mailbox)
+                mailbox = Mailbox()
+                followed = follow(mailbox, size, functools.partial(_has_room, per_worker))
+                run = functools.partial(run, mailbox=mailbox)
             unique = f"{name}-{int(time.time())}-{attempt}"
-            fit_group = train_group.prepare(run, size, per_worker, backend, config, storage, unique, courier)
-            with contextlib.nullcontext() if bridge is None else bridge.carrying():
+            fit_group = train_group.prepare(run, size, per_worker, backend, config, storage, unique)
+            with followed:
                 return _in_thread(fit_group)
 
         run_groups(group, config.max_failures)
@@ -188,7 +189,7 @@ def _gpus() -> float:
 
 
 def _run_rank(
-    function: Callable[[Argument, Ranks], bool], argument: Argument, device: str, threads: int, place: actors.Place
+    function: Callable[..., bool], argument: Argument, device: str, threads: int, place: actors.Place, **link: "Mailbox"
 ) -> bool:
     """Runs one training process: takes its device and cores, then calls the function."""
     from dragoman.model.confinement import confine_worker  # what a worker needs, not the command
@@ -198,4 +199,4 @@ def _run_rank(
     if chosen.type == "cuda":
         torch.cuda.set_device(chosen)
     use_cores(place.local_size, threads)
-    return function(argument, Ranks(place.rank, place.size, chosen))
+    return function(argument, Ranks(place.rank, place.size, chosen), **link)

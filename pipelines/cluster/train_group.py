@@ -1,6 +1,5 @@
 """Runs a group of training workers by Ray Train: on a cluster whose nodes come and go, and on GPUs."""
 
-import contextlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from ray.train.torch import TorchConfig, TorchTrainer
 
 from dragoman.pipelines.cluster import meeting
 from dragoman.pipelines.cluster.actors import GroupFailedError, Place
-from dragoman.pipelines.cluster.bridge import WorkerLink
 from dragoman.pipelines.settings import ClusterConfig
 
 ALONE = {  # Ray Train's settings on a private machine without readers of metrics
@@ -33,18 +31,14 @@ def prepare(
     config: ClusterConfig,
     storage: Path,
     name: str,
-    courier: WorkerLink | None,
 ) -> Callable[[], bool]:
-    """Returns what runs `function` on `size` workers and returns its value on the first; `courier` runs beside it.
-
-    It raises GroupFailedError.
-    """
+    """Returns what runs `function` on `size` workers and returns its value on the first. It raises GroupFailedError."""
     os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(config.start_timeout)
     os.environ.setdefault("RAY_TRAIN_WORKER_HEALTH_CHECK_TIMEOUT_S", str(config.silence))
     for variable, value in ALONE.items() if config.address is None else ():
         os.environ.setdefault(variable, value)
     trainer = TorchTrainer(
-        partial(_worker, function, courier),
+        partial(_worker, function),
         torch_config=ProcessGroup(backend),
         scaling_config=train.ScalingConfig(
             num_workers=size, use_gpu="GPU" in per_worker, resources_per_worker=dict(per_worker)
@@ -65,13 +59,13 @@ def prepare(
     return fit
 
 
-def _worker(function: Callable[[Place], bool], courier: WorkerLink | None) -> bool:
+def _worker(function: Callable[[Place], bool]) -> bool:
     context = train.get_context()
-    place = Place(
-        context.get_world_rank(), context.get_world_size(), context.get_local_rank(), context.get_local_world_size()
+    return function(
+        Place(
+            context.get_world_rank(), context.get_world_size(), context.get_local_rank(), context.get_local_world_size()
+        )
     )
-    with contextlib.nullcontext() if courier is None else courier.carrying(place.rank == 0):
-        return function(place)
 
 
 @dataclass

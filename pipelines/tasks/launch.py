@@ -30,7 +30,7 @@ from dragoman.pipelines.training import progress, publishing
 from dragoman.pipelines.training.stopping import Signals, is_paused, signals
 
 if TYPE_CHECKING:
-    from dragoman.pipelines.cluster.bridge import BridgeEnds
+    from dragoman.pipelines.cluster.mailbox import Mailbox
 
 release = later("dragoman.pipelines.tasks.release:release")  # what the end of a training needs, loaded at the end
 
@@ -125,23 +125,26 @@ def run_ranks(
             if cluster.backend == "local":
                 train_rank(config, from_environment(cluster.device))
             else:
-                sizes = worker_sizes(config)
-                ends = partial(open_ends, config) if remote_of(run.folder) is not None or len(sizes) > 1 else None
-                ray_train.fit(train_rank, config, cluster, run.folder / paths.RAY, run.name, sizes, ends)
+                sizes, follow = worker_sizes(config), None
+                if cluster.address is not None and (remote_of(run.folder) is not None or len(sizes) > 1):
+                    from dragoman.pipelines.tasks.remote_rank import follow_group  # loads Ray Train
+
+                    follow = partial(follow_group, run.folder, sizes, cluster.resize_every)
+                ray_train.fit(train_rank, config, cluster, run.folder / paths.RAY, run.name, sizes, follow)
                 publishing.pull(run.folder)  # the first rank may have worked elsewhere
 
 
-def open_ends(config: Config) -> "BridgeEnds":
-    """Returns the ends of the bridge to the first rank's machine; Ray Train is loaded by now."""
-    from dragoman.pipelines.tasks.ends import ends_of
+def train_here(
+    train_rank: Callable[[Config, Ranks, Run], object],
+    began: float,
+    config: Config,
+    ranks: Ranks,
+    mailbox: "Mailbox | None" = None,
+) -> bool:
+    """Runs `train_rank` on a machine that gets the run's newest files, for a command that `began` then.
 
-    return ends_of(config)
-
-
-def train_here(train_rank: Callable[[Config, Ranks, Run], object], began: float, config: Config, ranks: Ranks) -> bool:
-    """Runs `train_rank` on a machine that has the run's newest files, for a command that `began` then.
-
-    Returns, on the first rank, True if the workers have ended so that a group of another size may continue.
+    `mailbox`: the command's, if it follows the first rank. Returns, on the first rank, True if the workers have ended
+    so that a group of another size may continue.
     """
     keep_few_products()  # before anything multiplies matrices
     if config.cluster.address is not None:
@@ -151,7 +154,12 @@ def train_here(train_rank: Callable[[Config, Ranks, Run], object], began: float,
             config = replace(config, tracking=replace(config.tracking, offline=True))
     run = replace(Run.of(config), began=began)
     publishing.pull(run.folder)
-    train_rank(config, ranks, run)
+    with contextlib.ExitStack() as stack:
+        if mailbox is not None:
+            from dragoman.pipelines.tasks.remote_rank import serve_command
+
+            stack.enter_context(serve_command(run.folder, mailbox, ranks.first))
+        train_rank(config, ranks, run)
     return ranks.first and is_paused(run.folder)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.model.runs import attempts, checkpoints, paths
+from dragoman.model.runs import attempts, checkpoints
 from dragoman.model.runs.journal import Journal
 from dragoman.model.storage.mirror import remote_of
 from dragoman.pipelines.cluster.ranks import Ranks
@@ -133,7 +133,6 @@ def pull(run: Path) -> None:
         from dragoman.pipelines.training import snapshots
 
         snapshots.pull(run, elsewhere)
-    (run / paths.BEHIND).unlink(missing_ok=True)
 
 
 def pull_own(run: Path) -> bool:
