@@ -11,13 +11,11 @@ import errno
 import fcntl
 import json
 import logging
-import math
 import os
 import shutil
 import threading
 import time
 import uuid
-from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +30,6 @@ logger = logging.getLogger(__name__)
 
 RECORDS, WRITER = "records.jsonl", "writer.lock"
 REGISTRATIONS = "versions.json"  # the versions made of the run's bundles
-BACKLOG = 100_000  # records held in memory while the disk is full
 
 
 @dataclass(frozen=True)
@@ -62,11 +59,8 @@ class Spool:
         self.folder = run_dir / SPOOL
         self.path = self.folder / RECORDS
         self._write = threading.Lock()
-        self._backlog: deque[bytes] = deque(maxlen=BACKLOG)
         self._descriptor: int | None = None
         self._writer: int | None = None
-        self._disk_full = False
-        self._torn = False
 
     # ------------------------------------------------------------------ writing
 
@@ -83,12 +77,13 @@ class Spool:
             os.write(self._descriptor, b"\n")  # ends a killed writer's torn record, which is skipped
 
     def append(self, kind: str, when: int | None = None, **fields: Any) -> None:
-        """Adds a record. Returns at once, without syncing to the disk; see `sync`."""
+        """Adds a record. Returns at once, without syncing to the disk; see `sync`. Raises OSError: the disk is full."""
+        assert self._descriptor is not None, "append before open"
         entry = {"kind": kind, "time": now() if when is None else when, **fields}
-        line = json.dumps(_plain(entry), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        line = json.dumps(entry, ensure_ascii=False, separators=(",", ":"), default=_plain).encode() + b"\n"
         with self._write:
-            self._backlog.append(line.encode() + b"\n")
-            self._drain()
+            if os.write(self._descriptor, line) < len(line):  # the next `open` ends the torn record
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
 
     def sync(self) -> None:
         """Forces the records to the disk, so that a power failure does not lose them."""
@@ -123,14 +118,9 @@ class Spool:
     def identity(self) -> str:
         """Returns a random id made once for this spool, to find a run again that was created but not recorded."""
         path = self.folder / "id"
-        with contextlib.suppress(FileNotFoundError):
-            return path.read_text(encoding="utf-8").strip()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f"id.{uuid.uuid4().hex}")
-        draft.write_text(uuid.uuid4().hex, encoding="utf-8")
-        with contextlib.suppress(FileExistsError):
-            os.link(draft, path)  # the first of two processes wins
-        draft.unlink()
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            atomic_write(path, uuid.uuid4().hex)
         return path.read_text(encoding="utf-8").strip()
 
     def records(self, offset: int = 0) -> Iterator[Record]:
@@ -198,27 +188,6 @@ class Spool:
         """Returns True if a process holds this spool open for writing."""
         return is_locked(self.folder / WRITER)
 
-    # ------------------------------------------------------------------ inside
-
-    def _drain(self) -> None:
-        """Writes waiting records, oldest first. On a full disk they wait in memory: a training never ends by it."""
-        assert self._descriptor is not None, "append before open"
-        while self._backlog:
-            line = b"\n" + self._backlog[0] if self._torn else self._backlog[0]
-            try:
-                if os.write(self._descriptor, line) < len(line):
-                    self._torn = True  # the next write ends the fragment, readers skip it, and it is written again
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
-            except OSError as problem:
-                if problem.errno not in (errno.ENOSPC, errno.EDQUOT):
-                    raise
-                if not self._disk_full:
-                    logger.warning("the disk is full at %s: records are kept in memory until there is room", self.path)
-                self._disk_full = True
-                return
-            self._backlog.popleft()
-            self._disk_full = self._torn = False
-
 
 def pending(run: Path) -> int:
     """Returns the bytes of a run's records that have not reached the server."""
@@ -240,15 +209,5 @@ def now() -> int:
 
 
 def _plain(value: Any) -> Any:
-    """Returns JSON's own types; a float that JSON cannot hold becomes "nan", "inf" or "-inf", which `float` reads."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else str(float(value))
-    if value is None or isinstance(value, str | int):
-        return value
-    if hasattr(value, "item"):  # a numpy or torch scalar
-        return _plain(value.item())
-    return str(value)
+    """Returns the value of a numpy or torch scalar, and the text of anything else that JSON lacks."""
+    return value.item() if hasattr(value, "item") else str(value)

@@ -46,11 +46,6 @@ def cut(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - len(note)] + note
 
 
-def number(value: object) -> float:
-    """Returns a metric's value from the spool, where nan and the infinities are words."""
-    return float(value)  # type: ignore[arg-type]  # a float, an int or one of three words
-
-
 def flat_texts(values: Mapping[str, Any]) -> dict[str, str]:
     """Returns a nested configuration as `section.key` -> text."""
     return {key: str(value) for key, value in flat(values)}

@@ -38,9 +38,7 @@ class BackgroundSender(threading.Thread):
         self._monitor: Any = None
         self.away: str | None = None  # why the last try failed
         self._wake = threading.Event()
-        self._passed = threading.Condition()
         self._passes = 0
-        self._asked = 0
         self._ending = False
 
     def run(self) -> None:
@@ -53,26 +51,21 @@ class BackgroundSender(threading.Thread):
                     self._monitor.finish()
                 return
             self._wake.clear()
-            with self._passed:
-                answer = self._asked
             sent = self._try()
-            pause = self.sender.config.flush_seconds if self.away is None else min(LONGEST_PAUSE, 2 * pause + 0.1)
-            with self._passed:
-                self._passes = max(self._passes, answer) if sent or self.away else self._passes
-                self._passed.notify_all()
-            if not sent and self.away is None:
-                time.sleep(0.05)  # another process is sending this spool: check again soon
-                self._wake.set()
+            self._passes += 1
+            if self.away is not None:
+                pause = min(LONGEST_PAUSE, 2 * pause + 0.1)
+            else:
+                pause = self.sender.config.flush_seconds if sent else 0.05  # another process is sending this spool
 
     def flush(self, timeout: float) -> bool:
         """Sends now; returns True if everything spooled has arrived. Stops after `timeout` seconds or a failure."""
-        if not self.is_alive():
-            return self.sender.spool.pending() == 0
-        with self._passed:
-            self._asked += 1
-            step = self._asked
-            self._wake.set()
-            self._passed.wait_for(lambda: self._passes >= step, timeout)
+        passes, until = self._passes, time.monotonic() + timeout
+        self._wake.set()
+        while self.is_alive() and self.sender.spool.pending() and time.monotonic() < until:
+            if self.away is not None and self._passes > passes:
+                break
+            time.sleep(0.01)
         return self.sender.spool.pending() == 0
 
     def end(self) -> None:
@@ -251,7 +244,7 @@ class TrackedRun:
         for record in self.spool.records():
             if record.kind == "metrics":
                 for key, value in record.fields["values"].items():
-                    points.setdefault(key, []).append((record.fields["step"], names.number(value)))
+                    points.setdefault(key, []).append((record.fields["step"], float(value)))
         return points
 
     def register(self, bundle: Path, model_name: str, key: str, tags: Mapping[str, str]) -> None:

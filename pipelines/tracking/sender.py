@@ -180,7 +180,7 @@ class Sender:
         from mlflow.entities import Metric
 
         metrics = [
-            Metric(names.metric(key), names.number(value), record.time, int(record.fields["step"]))
+            Metric(names.metric(key), float(value), record.time, int(record.fields["step"]))
             for record in group
             for key, value in record.fields["values"].items()
         ]
