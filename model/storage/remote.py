@@ -6,7 +6,6 @@ conditional put (`If-None-Match: *`), which only one of many callers wins.
 
 import logging
 import os
-import threading
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -73,10 +72,10 @@ def version(address: str, deadline: float | None = None) -> str:
     return f"{tag} {facts.get('size')}" if tag else ""
 
 
-def write(address: str, content: bytes, deadline: float | None = None, stop: threading.Event | None = None) -> None:
+def write(address: str, content: bytes, deadline: float | None = None) -> None:
     """Writes `content` to an object. Raises RefusedError, AwayError."""
     check_writable(address)
-    retry(lambda: _files(address).pipe_file(address, content), address, deadline, stop)
+    retry(lambda: _files(address).pipe_file(address, content), address, deadline)
 
 
 def create(address: str, content: bytes, deadline: float | None = None) -> None:

@@ -3,7 +3,6 @@
 import errno
 import logging
 import random
-import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -39,12 +38,10 @@ class BrokenTransferError(OSError):
     """A transfer gave fewer or different bytes than expected."""
 
 
-def retry(
-    action: Callable[[], Result], address: str, deadline: float | None = None, stop: threading.Event | None = None
-) -> Result:
+def retry(action: Callable[[], Result], address: str, deadline: float | None = None) -> Result:
     """Returns the result of `action`. Retries errors that may pass, after a pause of up to twice the last one.
 
-    `deadline`: seconds, None: DEADLINE. `stop` ends the pauses, and the last error is then raised.
+    `deadline`: seconds, None: DEADLINE.
 
     Raises NotThereError, RefusedError, ExistsError: a retry cannot help. Raises AwayError: it failed to the deadline.
     """
@@ -60,12 +57,12 @@ def retry(
             masked, why = mask_address(address), describe(problem)
         wait = random.uniform(pause / 2, pause)  # so that many that failed together do not retry together
         gone = time.monotonic() - began
-        if gone + wait > most or (stop is not None and stop.is_set()):
+        if gone + wait > most:
             raise AwayError(f"{masked}: no valid answer in {gone:.0f} s ({why})")
         if gone > SAID_AFTER and not said:
             said = True
             logger.warning(f"{masked}: no valid answer for {gone:.0f} s ({why}); trying again")
-        time.sleep(wait) if stop is None else stop.wait(wait)
+        time.sleep(wait)
         pause = min(2 * pause, LONGEST_PAUSE)
 
 

@@ -110,14 +110,6 @@ def test_what_is_damaged_in_the_bucket_is_refused_and_nothing_left(s3: Proxy, tm
     assert not list(tmp_path.iterdir())
 
 
-def test_a_stop_ends_the_waiting(s3: Proxy) -> None:
-    stop = threading.Event()
-    stop.set()
-    s3.fault("away", times=1e9)
-    with pytest.raises(AwayError):
-        remote.write(f"{PLACE}/stopped", b"", 1e6, stop)
-
-
 @pytest.fixture
 def web(tmp_path: Path) -> Iterator[str]:
     """A folder over HTTP, by a server that knows no ranges; /moved leads to the metadata service."""
