@@ -69,7 +69,7 @@ class LoaderConfig:
     lanes: Whole = 0  # batches per global step; the number of ranks must divide it; 0: chosen when a run begins
     batch_tokens: TwoOrMore = 4096  # at most B x max(S, T), with padding
     window_chunks: Count = 16  # most chunks shuffled and sorted together; fewer in a small corpus
-    max_length: TwoOrMore = 256  # drop records with a longer side (with EOS); they are counted and reported
+    max_length: TwoOrMore = 256  # drop records with a longer side (with EOS); that is reported
     both_directions: Whole = 0  # for this many first epochs, train half of the pairs from target to source
     sampling: Share = 0.0  # 0: off; bpe: share of the merges to drop (0.1); unigram: exponent of the probabilities
     context_length: Count = 128  # language models: tokens per row; a batch has batch_tokens / context_length rows

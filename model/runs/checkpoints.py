@@ -22,7 +22,7 @@ from dragoman.model.files import file_sha256
 from dragoman.model.runs.paths import CHECKPOINTS, WEIGHTS
 from dragoman.model.untrusted import read_json
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 MANIFEST, STATE = "manifest.json", "state.json"
 NAME = re.compile(r"step-(\d{1,10})", re.ASCII)
 

@@ -67,7 +67,7 @@ class LabelledLoader(ChunkLanes[TextBatch]):
     def nothing_fits(self, lane: int) -> UserError:
         return UserError(f"{limit_of(self.config)}: all texts of lane {lane} are longer")
 
-    def open(self, lane: int, epoch: int, number: int, first: bool) -> OpenWindow[TextBatch]:
+    def open(self, lane: int, epoch: int, number: int) -> OpenWindow[TextBatch]:
         chunks = [self.reader.chunk(i) for i in self.chunks_of(epoch, number)]
         window = LabelledWindow(chunks, self.labels)
         rows = window.fitting(philox_order(len(window.window.ids), self.seed, epoch, number + 1, 1), self.longest)

@@ -162,7 +162,7 @@ class MaskedLoader(ChunkLanes[TextBatch]):
     def nothing_fits(self, lane: int) -> UserError:
         return UserError(f"{self.text.reader.directory}: lane {lane} has nothing but unknown tokens to mask")
 
-    def open(self, lane: int, epoch: int, number: int, first: bool) -> OpenWindow[TextBatch]:
+    def open(self, lane: int, epoch: int, number: int) -> OpenWindow[TextBatch]:
         chunks = [self.reader.chunk(i) for i in self.chunks_of(epoch, number)]
         bits = philox(self.seed, epoch, number + 1, 3)
         window = MaskedWindow.of(chunks, self.text.side, self.longest, self.masking, bits)

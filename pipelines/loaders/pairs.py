@@ -102,12 +102,12 @@ class LaneLoader(ChunkLanes[TranslationBatch]):
         self.mix = MixOrder(reader, config.mix, seed, self.windows) if reader.manifest.parts else None
         self._sizes = reader.chunk_sizes()
         self._samplers = _samplers(reader, config.sampling, seed) if config.sampling > 0 else []
-        self.left_out = 0  # records longer than max_length so far, each counted once
+        self._left_out = False  # a record longer than max_length, which was said
 
     def nothing_fits(self, lane: int) -> UserError:
         return UserError(f"{limit_of(self.config)}: all records of lane {lane} are longer")
 
-    def open(self, lane: int, epoch: int, number: int, first: bool) -> OpenWindow[TranslationBatch]:
+    def open(self, lane: int, epoch: int, number: int) -> OpenWindow[TranslationBatch]:
         slices = self._slices(epoch, number)
         ahead = number + self.lanes  # the lane's next window
         coming = self._slices(epoch, ahead) if ahead < self.windows else []
@@ -116,7 +116,9 @@ class LaneLoader(ChunkLanes[TranslationBatch]):
         window = self.read(lane, epoch, number, slices)
         rows = philox_order(len(window.ids), self.seed, epoch, number + 1, 1)
         fitting = np.maximum(window.source_lengths, window.target_lengths)[rows] <= self.longest
-        self._count_left_out(epoch, int(np.count_nonzero(~fitting)), first)
+        if not self._left_out and not fitting.all():
+            self._left_out = True
+            logger.warning(f"{limit_of(self.config)}: longer records are left out, the first of them in epoch {epoch}")
         window, parts = window.batches(rows[fitting], self.config.batch_tokens)
         order = philox_order(len(parts), self.seed, epoch, number + 1, 2)
         return OpenWindow(len(parts), self.batches(window, parts, order))
@@ -150,15 +152,6 @@ class LaneLoader(ChunkLanes[TranslationBatch]):
         Lanes start with alternating directions and alternate from window to window, so a step has both.
         """
         return epoch < self.config.both_directions and (lane + number // self.lanes + epoch) % 2 == 1
-
-    def _count_left_out(self, epoch: int, records: int, first: bool) -> None:
-        if records and not self.left_out:
-            logger.warning(
-                f"{limit_of(self.config)}: longer records are left out, the first {records} of them in epoch {epoch}; "
-                f"LaneLoader.left_out counts them"
-            )
-        if first:
-            self.left_out += records
 
 
 def epochs_of(slices: Sequence[Slice]) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from dragoman.model.errors import UserError
 from dragoman.model.ranges import check_ranges
-from dragoman.model.shards.manifest import manifest_hash
 from dragoman.model.shards.reader import ShardReader
 from dragoman.pipelines.loaders.window import philox_order
 from dragoman.pipelines.settings import LoaderConfig
@@ -55,7 +54,6 @@ class _Lane(Generic[B]):
 
     number: int
     position: Position
-    first_epoch: int  # the first epoch since this start
     opened: OpenWindow[B] | None = None
     empty: int = 0  # consecutive windows without a batch
 
@@ -78,7 +76,6 @@ class Lanes(ABC, Generic[B]):
         lanes = config.lanes
         check_lanes(lanes, world)
         self.reader, self.config, self.lanes, self.seed = reader, config, lanes, seed
-        self._hash = manifest_hash(reader.directory)
         self._own = range(rank, lanes, world)
         self._used = {lane: Position() for lane in self._own}
         self._thread: threading.Thread | None = None
@@ -89,8 +86,8 @@ class Lanes(ABC, Generic[B]):
         self._failure: BaseException | None = None
 
     @abstractmethod
-    def open(self, lane: int, epoch: int, number: int, first: bool) -> OpenWindow[B]:
-        """Opens window `number` of an epoch; `first`: it is the first epoch since this loader's start."""
+    def open(self, lane: int, epoch: int, number: int) -> OpenWindow[B]:
+        """Opens window `number` of an epoch."""
 
     @abstractmethod
     def nothing_fits(self, lane: int) -> UserError:
@@ -119,25 +116,13 @@ class Lanes(ABC, Generic[B]):
         return step.batches
 
     def state(self) -> dict[str, Any]:
-        """Returns the positions of this rank's lanes in used batches, as JSON; ranks differ only in "lanes"."""
-        lanes = {str(lane): vars(position).copy() for lane, position in self._used.items()}
-        return {"manifest": self._hash, "order": self._order(), "lanes": lanes}
+        """Returns lane -> the position of this rank's lanes in used batches, as JSON."""
+        return {str(lane): vars(position).copy() for lane, position in self._used.items()}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Resumes from the merged `state` of all ranks, of any world size."""
-        if state["manifest"] != self._hash:
-            raise UserError(
-                f"{self.reader.directory}: not the shards that the checkpoint was made with (manifest "
-                f"{self._hash[:12]}, then {state['manifest'][:12]}); point paths.shards at those or start a new run"
-            )
-        for key, value in self._order().items():
-            if state["order"].get(key, value) != value:  # a setting newer than the checkpoint had no effect then
-                raise UserError(
-                    f"{key}={value}: the checkpoint was made with {state['order'].get(key)}; "
-                    f"keep it, or start a new run (another name)"
-                )
+        """Resumes from the merged `state` of all ranks, of any world size; shards and settings are the run's own."""
         self.close()
-        self._used = {lane: Position(**state["lanes"][str(lane)]) for lane in self._own}
+        self._used = {lane: Position(**state[str(lane)]) for lane in self._own}
 
     def close(self) -> None:
         """Ends the prefetch thread; `step` starts it again."""
@@ -149,17 +134,12 @@ class Lanes(ABC, Generic[B]):
         self._given.clear()
         self._failure = None
 
-    def _order(self) -> dict[str, Any]:
-        values = asdict(self.config)
-        settings = {f"loader.{key}": values[key] for key in self.of}
-        return {"seed": self.seed, "split": self.reader.split, **settings}
-
     def _start(self) -> None:
         self._stop.clear()
         self._ready, self._room = queue.SimpleQueue(), queue.SimpleQueue()
         for _ in range(AHEAD):
             self._room.put(None)
-        lanes: list[_Lane[B]] = [_Lane(lane, Position(**vars(at)), at.epoch) for lane, at in self._used.items()]
+        lanes: list[_Lane[B]] = [_Lane(lane, Position(**vars(at))) for lane, at in self._used.items()]
         self._thread = threading.Thread(target=self._run, args=(lanes,), name="loader", daemon=True)
         self._thread.start()
 
@@ -187,7 +167,7 @@ class Lanes(ABC, Generic[B]):
                 lane.opened = None
             if lane.opened is None:
                 number = lane.number + position.window * self.lanes
-                lane.opened = self.open(lane.number, position.epoch, number, position.epoch == lane.first_epoch)
+                lane.opened = self.open(lane.number, position.epoch, number)
             if position.batch < lane.opened.batches:
                 break
             lane.empty = 0 if lane.opened.batches else lane.empty + 1

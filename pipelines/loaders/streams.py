@@ -47,7 +47,7 @@ class WindowLoader(ChunkLanes[TextBatch]):
     def nothing_fits(self, lane: int) -> UserError:
         return UserError(f"loader.context_length={self.length}: no window of lane {lane} is so long")
 
-    def open(self, lane: int, epoch: int, number: int, first: bool) -> OpenWindow[TextBatch]:
+    def open(self, lane: int, epoch: int, number: int) -> OpenWindow[TextBatch]:
         """Returns the group's windows, shuffled."""
         room = min(self.length, self.text.tokens - self.length + 1)  # a short text has fewer offsets to start at
         offset = int(philox(self.seed, epoch, 0, 1).random_raw() % room)
@@ -86,7 +86,7 @@ class StreamLoader(Lanes[TextBatch]):
     def nothing_fits(self, lane: int) -> UserError:
         raise AssertionError(f"lane {lane}: every epoch has a step")
 
-    def open(self, lane: int, epoch: int, number: int, first: bool) -> OpenWindow[TextBatch]:
+    def open(self, lane: int, epoch: int, number: int) -> OpenWindow[TextBatch]:
         """Returns the lane's rows of an epoch."""
         offset = int(philox(self.seed, epoch).random_raw() % self.text.tokens)
         parts = lane * self.rows + np.arange(self.rows, dtype=np.int64)

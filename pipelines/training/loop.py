@@ -309,7 +309,7 @@ class Trainer:
                 **vars(progress),
                 "loss_scale": vars(progress.loss_scale),
                 "limit": vars(progress.limit),
-                "loader": merge_lanes(lanes),
+                "loader": {lane: position for of_rank in lanes for lane, position in of_rank.items()},
                 "limits": limits(self.config),
             }
             choose = kept_weights(self.config, progress.best_step)
@@ -380,9 +380,3 @@ class Mean:
 def limits(config: TrainConfig) -> dict[str, Any]:
     """Returns what may stop a run before `max_steps`, as plain values."""
     return {"max_minutes": config.max_minutes, "early_stopping": vars(config.early_stopping)}
-
-
-def merge_lanes(states: list[dict[str, Any]]) -> dict[str, Any]:
-    """Merges every rank's loader state into one: each knows its own lanes, the rest is the same on all."""
-    lanes = {lane: position for state in states for lane, position in state["lanes"].items()}
-    return {**states[0], "lanes": lanes}

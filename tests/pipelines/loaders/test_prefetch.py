@@ -41,11 +41,11 @@ def test_what_was_made_before_a_failure_is_given_first(directory: Path, monkeypa
     loader = LaneLoader(ShardReader(directory, "train"), config(lanes=1), seed=1)
     whole, good = loader.open, 0
 
-    def breaks(lane: int, epoch: int, number: int, first: bool) -> OpenWindow[TranslationBatch]:
+    def breaks(lane: int, epoch: int, number: int) -> OpenWindow[TranslationBatch]:
         nonlocal good
         if number == 2:
             raise UserError("the third window is broken")
-        opened = whole(lane, epoch, number, first)
+        opened = whole(lane, epoch, number)
         good += opened.batches
         return opened
 

@@ -52,9 +52,9 @@ def test_each_side_is_rewritten_once_an_epoch_with_other_noise_in_the_next(
     loader = DenoisingLoader(reader_of(settings), settings.loader, seed=1)
     epochs: list[dict[int, list[int]]] = [{}, {}]
     while True:
-        epoch = loader.state()["lanes"]["0"]["epoch"]
+        epoch = loader.state()["0"]["epoch"]
         batch = loader.step()[0]
-        epoch = loader.state()["lanes"]["0"]["epoch"]
+        epoch = loader.state()["0"]["epoch"]
         if epoch == 2:
             break
         for number, source, target in zip(batch.ids.tolist(), batch.source, batch.target_out, strict=True):
