@@ -10,7 +10,7 @@ import copy
 import os
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -148,10 +148,10 @@ def merge_choice(group: str, choice: str) -> dict[str, Any]:
     return over(merge_choice(group, base), values) if base else values
 
 
-def section_page(root: str, section: str, choice: str | None = None) -> str:
+def section_page(root: str, section: str) -> str:
     """Returns a section as its files show it, with its comments: the choice of a group, or what a root's file holds."""
     if section in (defaults := default_choices(root)):
-        return page(section, choice or defaults[section])
+        return page(section, defaults[section])
     name = next(name for name in reversed(files(root)) if section in content(name))
     whole = text(name)
     keys = [(key.value, key.start_mark.index) for key, _ in getattr(yaml.compose(whole), "value", ())]
@@ -162,45 +162,10 @@ def section_page(root: str, section: str, choice: str | None = None) -> str:
 
 
 def page(group: str, choice: str) -> str:
-    """Returns a choice's whole file: a variant's values within the commented lines of the file it varies."""
-    root = choice
-    while (base := beneath(group, root)) is not None:
-        root = base
-    own, whole = (text(f"{group}/{name}") for name in (choice, root))
-    if root == choice:
-        return whole
-    return _heading(own) + with_values(whole.removeprefix(_heading(whole)), merge_choice(group, choice))
-
-
-def with_values(text: str, values: Mapping[str, Any]) -> str:
-    """Returns the YAML `text` with `values` in their places; comments and equal values stay as written.
-
-    A key that the text lacks is added at the end of its section.
-    """
-    section = yaml.compose(text)
-    for start, end, new in sorted(_edits(text, section, values) if section else (), reverse=True):
-        text = text[:start] + new + text[end:]
-    return text
-
-
-def _edits(text: str, section: yaml.Node, values: Mapping[str, Any]) -> Iterator[tuple[int, int, str]]:
-    """Yields (start, end, new text) of each changed value of a section."""
-    nodes = {key.value: node for key, node in section.value}
-    last = max(key.start_mark.index for key, _ in section.value)
-    for key, value in values.items():
-        if key not in nodes:
-            end = text.find("\n", last) % (len(text) + 1)
-            yield end, end, f"\n{' ' * section.start_mark.column}{key}: {_write_value(value)}"
-        elif isinstance(nodes[key], yaml.MappingNode) and nodes[key].value and isinstance(value, Mapping) and value:
-            yield from _edits(text, nodes[key], value)
-        else:
-            start, end = nodes[key].start_mark.index, nodes[key].end_mark.index
-            if _parse(text[start:end]) != value:
-                yield start, end, _write_value(value)
-
-
-def _write_value(value: Any) -> str:
-    return yaml.safe_dump([value], default_flow_style=True, width=1_000_000, allow_unicode=True, sort_keys=False)[1:-2]
+    """Returns a choice's file, and below it those that it is a variant of."""
+    base = beneath(group, choice)
+    below = f"\n# {base}, of which the values above are a variant:\n{page(group, base)}" if base else ""
+    return text(f"{group}/{choice}") + below
 
 
 def over(below: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,9 +175,3 @@ def over(below: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
         merged[key] = over(merged[key], value) if both else value
     return merged
-
-
-def _heading(text: str) -> str:
-    """Returns the comment at the beginning of a file."""
-    lines = text.splitlines(keepends=True)
-    return "".join(lines[: next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))])
