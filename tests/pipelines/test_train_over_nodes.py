@@ -5,7 +5,6 @@ Each node has a cache of its own and, where that can be had, a network namespace
 """
 
 import contextlib
-import json
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -16,7 +15,6 @@ import psutil
 import pytest
 
 from dragoman.model.runs import journal, paths
-from dragoman.model.storage import remote
 from tests.pipelines.processes import wait_for
 from tests.pipelines.ray_nodes import Cluster, no_namespaces, ray_nodes
 from tests.pipelines.test_train_in_bucket import HOME, SETTINGS
@@ -81,7 +79,7 @@ def nodes(s3_process: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="module")
 def undisturbed(nodes: Nodes) -> Path:
-    """Shards made by the nodes, and a run of one process without Ray to which nothing happens."""
+    """Shards, and a run of one process without Ray to which nothing happens."""
     end_of(nodes.cluster.call("shard", *WORDS, f"cluster.address={nodes.cluster.address}"), 0)
     end_of(nodes.cluster.call("train", *WORDS, "name=undisturbed", "cluster.backend=local"), 0)
     return nodes.run("undisturbed")
@@ -105,19 +103,6 @@ def assert_same_run(nodes: Nodes, name: str, undisturbed: Path) -> None:
         assert mine[step]["loss"] == pytest.approx(line["loss"], rel=1e-3)
     said = end_of(nodes.cluster.call("verify", f"name={name}"), 0)
     assert f"{name}: nothing differs" in said
-
-
-def test_nodes_make_the_shards_that_one_machine_makes(nodes: Nodes, undisturbed: Path) -> None:
-    alone = "s3://bucket/alone"
-    end_of(nodes.cluster.call("shard", *WORDS, "cluster.backend=local", f"paths.root={alone}"), 0)
-    place = "shards/everyday-en-de-characters"
-    manifest = remote.read(f"{HOME}/{place}/manifest.json")
-    assert manifest == remote.read(f"{alone}/{place}/manifest.json")
-    names = [entry["name"] for split in json.loads(manifest)["splits"].values() for entry in split["shards"]]
-    for name in names:
-        assert remote.read(f"{HOME}/{place}/{name}") == remote.read(f"{alone}/{place}/{name}")
-    made = [len(list((nodes.cluster.nodes[name].cache / "objects").glob("*/*"))) for name in ("a", "b")]
-    assert all(made), "each node has made some, and keeps them"
 
 
 def lose(cluster: Cluster, how: str) -> None:
