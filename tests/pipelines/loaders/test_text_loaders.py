@@ -128,7 +128,7 @@ def test_an_epoch_of_streams_reads_no_token_twice_and_leaves_out_few(directory: 
 def test_an_epoch_of_windows_reads_every_token_once_but_at_the_ends(directory: Path, row: Any) -> None:
     one = WindowLoader(SplitText(directory, "train"), config(), 1)
     for epoch in range(2):
-        opened = [one.open(0, epoch, number, True) for number in range(one.windows)]
+        opened = [one.open(0, epoch, number) for number in range(one.windows)]
         batches = [window.batch(i) for window in opened for i in range(window.batches)]
         places = (np.concatenate([batch.ids for batch in batches])[:, None] + np.arange(16)).ravel()
         assert len(np.unique(places)) == len(places) == places.max() - places.min() + 1
@@ -143,7 +143,7 @@ def test_an_epoch_of_windows_reads_every_token_once_but_at_the_ends(directory: P
 def test_masked_batches_hold_the_records_and_guess_some_of_them(directory: Path) -> None:
     records = random_records(503)
     one = MaskedLoader(SplitText(directory, "train"), config(), MASKING, 1)
-    opened = [one.open(0, 0, number, True) for number in range(one.windows)]
+    opened = [one.open(0, 0, number) for number in range(one.windows)]
     batches = [window.batch(i) for window in opened for i in range(window.batches)]
     pieces: dict[int, list[list[int]]] = {}
     guessed = masks = real = kept = 0
