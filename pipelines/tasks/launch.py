@@ -125,7 +125,8 @@ def run_ranks(
             if cluster.backend == "local":
                 train_rank(config, from_environment(cluster.device))
             else:
-                sizes, follow = worker_sizes(config), None
+                sizes = worker_sizes(config)
+                follow = None
                 if cluster.address is not None and (remote_of(run.folder) is not None or len(sizes) > 1):
                     from dragoman.pipelines.tasks.remote_rank import follow_group  # loads Ray Train
 

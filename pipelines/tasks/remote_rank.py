@@ -94,7 +94,7 @@ class RankSide:
 
     def _new_pieces(self) -> dict[str, Piece]:
         """Returns the new bytes of the files; of a growing file only whole lines."""
-        pieces = {}
+        pieces: dict[str, Piece] = {}
         for name in FILES:
             with contextlib.suppress(FileNotFoundError), (self.run / name).open("rb") as file:
                 number = os.fstat(file.fileno()).st_ino

@@ -107,7 +107,8 @@ def send(run: Path, elsewhere: Remote, attempt: int) -> None:
     """
     number = base(run)
     before = _read(elsewhere, number) if number else Snapshot()
-    there, files = before.objects, {}
+    there = before.objects
+    files: dict[str, tuple[int, str]] = {}
     for name in sorted(_names(run)):
         files[name] = _send_file(run / name, elsewhere, there)
         there.add(files[name][1])
@@ -135,7 +136,8 @@ def sending(run: Path, elsewhere: Remote, attempt: int) -> Iterator[None]:
     Raises StaleAttemptError: another start has taken over. Raises ServiceError: the last checkpoint could not be sent.
     """
     patient = replace(elsewhere, deadline=min(PATIENCE, retry.DEADLINE))
-    sent = said = None
+    sent: Path | None = None
+    said: Exception | None = None
 
     def look(_last: bool) -> None:
         nonlocal sent, said
