@@ -26,6 +26,7 @@ WORDS = [
     *(word for word in SETTINGS if not word.startswith(("cluster.", "train.max_steps", "train.evaluate_every"))),
     *(f"train.max_steps={STEPS}", f"train.evaluate_every={STEPS}", "loader.lanes=2", "cluster.start_timeout=120"),
     "cluster.resize_every=2",
+    *("train.optimizer.schedule=inverse_sqrt", "train.optimizer.warmup_steps=10"),  # which follow from the steps else
 ]
 PATIENCE = 120.0  # seconds until something that must come has come
 
