@@ -12,7 +12,7 @@ Piece = tuple[int, bytes]  # new bytes of a file, and where they begin
 
 
 class Messages:
-    """What both sides have left for each other."""
+    """Keeps what both sides leave for each other."""
 
     def __init__(self) -> None:
         self._request: str | None = None
