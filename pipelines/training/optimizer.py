@@ -83,13 +83,13 @@ class Muon(torch.optim.Optimizer):
             length = ADAMS_LENGTH * max(matrices[0].shape) ** 0.5
             torch._foreach_add_(matrices, list(change.to(matrices[0].dtype)), alpha=-group["lr"] * length)
 
-    def _orthogonal(self, momenta: Sequence[Sequence[Tensor]]) -> Sequence[Tensor]:
+    def _orthogonal(self, momenta: list[list[Tensor]]) -> list[Tensor]:
         """Returns an (N, R, C) for each N matrices of one shape, made on one of the ranks."""
         if self._ranks is None or self._ranks.world == 1:
             return [orthogonal(torch.stack(parts).to(self._work)) for parts in momenta]
         sizes = [len(parts) * parts[0].numel() for parts in momenta]
         every = torch.zeros(sum(sizes), dtype=self._work, device=momenta[0][0].device)
-        changes = every.split(sizes)
+        changes = torch.split(every, sizes)
         makers = share([size * min(parts[0].shape) for size, parts in zip(sizes, momenta, strict=True)], self._ranks)
         for parts, change, maker in zip(momenta, changes, makers, strict=True):
             if maker == self._ranks.rank:
