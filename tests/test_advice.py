@@ -113,9 +113,3 @@ def test_every_command_that_a_message_names_is_a_verb() -> None:
     named = [(where, verb) for where, text in messages() for pair in COMMAND.findall(text) for verb in pair if verb]
     assert len(named) > 10
     assert [one for one in named if one[1] not in cli.VERBS] == []
-
-
-def test_wrong_advice_would_be_seen() -> None:
-    found = SETTING.findall("take it out, or set too_longg=truncate, decode.beam=5 and `train.max_stps=3`")
-    assert found == [("too_longg", "truncate"), ("decode.beam", "5"), ("train.max_stps", "3")]
-    assert [key for key, _ in found if key not in KEYS] == ["too_longg", "train.max_stps"]

@@ -1,10 +1,7 @@
 """Every shipped configuration composes, types, and builds what it names; mistakes are refused by name."""
 
-import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import is_dataclass
-from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -12,14 +9,11 @@ import torch
 
 from deploy import defaults
 from dragoman.conf import compose, groups
-from dragoman.model.errors import UserError
 from dragoman.model.networks.architectures import ARCHITECTURES, any_network, architecture, model_config
 from dragoman.model.ranges import ranges_of
-from dragoman.model.schema import flat
 from dragoman.pipelines.config import Config
 from dragoman.services.jobs.settings import UpRoot
 from dragoman.services.models.home import SHARED
-from dragoman.services.verbs import VERBS
 
 DEFAULTS = {group: choice for group, choice in groups.default_choices().items() if group != "experiment"}
 ALL = [  # the defaults, and each other choice of a group
@@ -51,13 +45,6 @@ def test_every_root_composes_and_types(root: type[Any]) -> None:
     assert compose.typed(root, compose.values([], root)) is not None
 
 
-def test_each_verb_composes_the_root_that_its_row_names() -> None:
-    files = {compose.file_of(root) for root in defaults.ROOTS}
-    assert files | {"models", "jobs"} == {verb.root for verb in VERBS.values()} == {*groups.roots()}
-    for name, verb in VERBS.items():
-        assert {*verb.sections} <= groups.sections(verb.root), name
-
-
 def test_the_commented_files_say_what_the_dataclasses_say() -> None:
     """Whoever changes a default changes the dataclass, and lets `make defaults` write the file."""
     assert defaults.stale() == {}
@@ -69,51 +56,6 @@ def test_the_commented_files_say_what_the_dataclasses_say() -> None:
     shown = {section for _, section, _ in defaults.schemas()} | DEFAULTS.keys()
     plain = {"", "pair", "seed", "models", "name", "paths", *SHARED}
     assert shown | plain == {section for root in groups.roots() for section in groups.sections(root)} | plain
-
-
-def test_a_changed_default_is_written_in_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(groups.FOLDER, tmp_path / "conf")
-    monkeypatch.setattr(groups, "FOLDER", tmp_path / "conf")
-    train = tmp_path / "conf" / "recipe.yaml"
-    whole = train.read_text(encoding="utf-8")
-    changed = whole.replace("max_steps: 8000", "max_steps: 7").replace("clip_norm: 1.0", "clip_norm: 2.0")
-    train.write_text(changed.replace("    patience: 8 # evaluations without a better one\n", ""), encoding="utf-8")
-    assert defaults.main(["--check"]) == 1
-    assert defaults.main([]) == 0
-    assert train.read_text(encoding="utf-8") == whole.replace(" # evaluations without a better one", "")
-    assert defaults.main(["--check"]) == 0
-
-
-@pytest.mark.parametrize("group", sorted(DEFAULTS))
-def test_a_variant_holds_only_what_it_changes(group: str) -> None:
-    for choice in groups.choices(group):
-        base = groups.beneath(group, choice)
-        if base is not None:
-            below = dict(flat(groups.merge_choice(group, base)))
-            own = groups.content(f"{group}/{choice}")
-            del own["defaults"]
-            assert [key for key, value in flat(own) if key in below and below[key] == value] == [], choice
-
-
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("+train.max_stps=1", "train: unknown key: 'max_stps' is not known. Did you mean 'max_steps'?"),
-        ("+nonsense=1", "unknown key: 'nonsense' is not known"),
-        ("nonsense=1", "unknown key: 'nonsense' is not known"),
-        ("train.optimizer.lrr=1", "train.optimizer: unknown key: 'lrr' is not known. Did you mean 'lr'?"),
-        ("nonsense.key=1", "unknown key: 'nonsense' is not known"),
-        ("name=a,b", "name=a,b: a list stands in brackets, 'name=[a,b]'"),
-        ("~nonsense", "'nonsense' does not exist"),
-        ("++tokenizer.typ=bpe", "tokenizer: unknown key: 'typ'"),
-        ("train.optimizer.lr=[1]", "train.optimizer.lr: expected a number"),
-        ("name=${nowhere}", "nowhere"),
-        ("train.max_steps", "train.max_steps"),
-    ],
-)
-def test_mistakes_are_refused_with_key_value_and_choices(override: str, message: str) -> None:
-    with pytest.raises(UserError, match=re.escape(message)):
-        compose.typed(Config, compose.values([override]))
 
 
 def test_the_same_configuration_has_the_same_fingerprint() -> None:
@@ -173,16 +115,10 @@ def test_every_number_has_a_range() -> None:
     ("override", "message"),
     [
         ("train.optimizer.lr=-1", "train.optimizer.lr=-1.0: must be above 0"),
-        ("train.optimizer.lr=0", "train.optimizer.lr=0.0: must be above 0"),
         ("train.optimizer.lr=nan", "train.optimizer.lr=nan: must be a finite number, above 0"),
-        ("train.optimizer.lr=inf", "train.optimizer.lr=inf: must be a finite number, above 0"),
-        ("train.loss.label_smoothing=2", "train.loss.label_smoothing=2.0: must be at least 0 and below 1"),
         ("train.optimizer.betas=[2,3]", "train.optimizer.betas[0]=2.0: must be at least 0 and below 1"),
-        ("shards.chunk_records=0", "shards.chunk_records=0: must be at least 1"),
         ("decode.length_penalty=nan", "decode.length_penalty=nan: must be a finite number"),
         ("decode.length_penalty=none", "decode.length_penalty: 'none' fits none of a number or 'auto'"),
-        ("corpus.cut.test=1.5", "corpus.cut.test=1.5: must be at least 0 and below 1"),
-        ("model.dropout=1", "model.dropout=1.0: must be at least 0 and below 1"),
         ("+service.fair_share.weights.anna=0", "service.fair_share.weights.anna=0.0: must be above 0"),
         ("seed=-1", "seed=-1: must be at least 0"),
         ("pair=xx-yy", "pair=xx-yy: 'xx' is the code of no language"),

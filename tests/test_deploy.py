@@ -120,19 +120,6 @@ def test_secrets_are_files_and_no_value_stands_in_the_composition(composition: d
     assert not any("secrets" in line for line in ignored)
 
 
-def test_all_limits_together_are_what_the_page_says(composition: dict[str, Any]) -> None:
-    page = (REPOSITORY / "docs" / "deploy.md").read_text(encoding="utf-8")
-    said = re.search(r"(\d+) GB of memory", page)
-    limits = [int(filled(one["mem_limit"]).removesuffix("gb")) for one in composition["services"].values()]
-    assert said and sum(limits) <= int(said[1])
-
-
-def test_the_job_service_stops_before_ray_does(composition: dict[str, Any]) -> None:
-    """Compose stops what depends with `restart` before it makes a container anew: checkpoints need Ray."""
-    depends = composition["services"]["jobs"]["depends_on"]
-    assert depends["ray-head"]["restart"] is True and depends["ray-worker"]["restart"] is True
-
-
 def test_the_cpus_of_the_machine_are_counted_once(composition: dict[str, Any], tmp_path: Path) -> None:
     head, worker = (composition["services"][name] for name in ("ray-head", "ray-worker"))
     assert "--num-cpus=1" in head["command"]  # for what starts jobs, as `dragoman up` has it
@@ -160,17 +147,6 @@ def test_the_object_store_of_ray_fits_into_shared_memory(composition: dict[str, 
         assert store and int(store[1]) < int(service["shm_size"].removesuffix("gb")) * 2**30, name
 
 
-def test_the_index_of_torch_is_an_argument_of_every_image_that_has_it(
-    composition: dict[str, Any], stages: dict[str, str]
-) -> None:
-    for name, stage in stages.items():
-        if "requirements.lock" in stage and name in ("endpoint", "train"):
-            assert re.search("^ARG TORCH_INDEX$", stage, flags=re.MULTILINE), name
-            assert '${TORCH_INDEX:+--extra-index-url "${TORCH_INDEX}"}' in stage, name
-    assert composition["services"]["endpoint"]["build"]["args"]["TORCH_INDEX"] == "${TORCH_INDEX:-}"
-    assert composition["services"]["ray-head"]["build"]["args"]["TORCH_INDEX"] == "${TORCH_INDEX:-}"
-
-
 @pytest.mark.parametrize(
     ("code", "status", "healthy"), [(200, "ok", True), (503, "loading", True), (503, "stopped", False)]
 )
@@ -196,18 +172,6 @@ def test_an_endpoint_that_waits_for_a_promotion_is_healthy(
         assert program == "python"
         done = subprocess.run([sys.executable, *words], capture_output=True, timeout=60, check=False)
     assert (done.returncode == 0) == healthy, done.stderr
-
-
-def test_public_images_may_be_pinned_by_digest(composition: dict[str, Any]) -> None:
-    first = re.search(r"^ARG PYTHON_IMAGE=(\S+)$", DOCKERFILE.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    assert first
-    s3 = re.search(r"^ARG SEAWEEDFS_IMAGE=(\S+)$", DOCKERFILE.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    assert s3
-    for name, service in composition["services"].items():
-        if name == "s3":
-            assert service["build"]["args"] == {"SEAWEEDFS_IMAGE": f"${{SEAWEEDFS_IMAGE:-{s3[1]}}}"}
-        elif "build" in service:
-            assert service["build"]["args"]["PYTHON_IMAGE"] == f"${{PYTHON_IMAGE:-{first[1]}}}"
 
 
 def test_the_tracking_server_asks_for_the_login_that_its_clients_read(
@@ -275,13 +239,6 @@ def test_what_the_images_copy_exists_and_is_sent_to_the_builder(stages: dict[str
             for source in line.split()[:-1]:
                 assert (REPOSITORY / source).exists() or source == "README.md", source
                 assert source in sent, source
-
-
-def test_the_libraries_of_the_endpoint_are_locked(stages: dict[str, str]) -> None:
-    lines = (REPOSITORY / "requirements.lock").read_text().splitlines()
-    locked = {canonicalize_name(line.partition("==")[0]) for line in lines}
-    names = {canonicalize_name(name.partition("[")[0]) for name in libraries(stages)}
-    assert {"torch", "ctranslate2", "fastapi", "mlflow-skinny"} <= names <= locked
 
 
 # What files of the endpoint import for other verbs.

@@ -12,7 +12,6 @@ import pytest
 
 from bench.__main__ import benchmarks
 from dragoman.conf import compose
-from dragoman.conf.groups import choices, default_choices, roots
 from dragoman.services import cli
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -102,21 +101,6 @@ def test_every_command_of_a_page_is_one_that_its_verb_takes(
             assert code == 0, f"dragoman {shlex.join(words)}\n{capsys.readouterr().err}"
 
 
-def test_a_wrong_key_choice_name_or_number_of_lanes_would_be_seen(capsys: pytest.CaptureFixture[str]) -> None:
-    for line in (
-        "dragoman train train.max_stps=1",
-        "dragoman train model=transformer",
-        "dragoman compare models=[rnnenc,rnnlm_lstm]",
-        "dragoman train cluster.workers=8 loader.lanes=2",
-        "dragoman train model=skipgram corpus=text pair=en vectors.epochs=0",
-        "dragoman nothing",
-    ):
-        (words,) = commands(line)
-        with compose.rehearsal():
-            assert cli.main(words[1:]) == 2, line
-    assert "Traceback" not in capsys.readouterr().err
-
-
 def test_other_programs_of_a_page_are_known_and_what_they_name_is_there() -> None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
     for line in (line for page in PAGES for line in lines_of(page)):
@@ -130,13 +114,6 @@ def test_other_programs_of_a_page_are_known_and_what_they_name_is_there() -> Non
                 assert set(words[1:]) <= set(targets), line
             if words[:3] == ["python", "-m", "bench"]:
                 assert (ROOT / "bench" / f"{words[3]}.py").is_file(), line
-
-
-def test_commands_stand_in_blocks_that_are_tested() -> None:
-    command = re.compile(rf"dragoman ({'|'.join(cli.VERBS)})( |$)")
-    for page in PAGES.keys() - {"docs/shards.md"}:  # which has a command and what it makes
-        for language, body in FENCED.findall(PAGES[page].read_text(encoding="utf-8")):
-            assert language == "sh" or not [line for line in body.splitlines() if command.match(line)], page
 
 
 def test_names_that_are_asked_for_are_made_by_a_command_of_the_pages() -> None:
@@ -157,25 +134,6 @@ def test_names_that_are_asked_for_are_made_by_a_command_of_the_pages() -> None:
     assert not unknown, f"made are {sorted(made)}"
 
 
-def test_configuration_lists_every_file_of_conf() -> None:
-    """What docs/configuration.md must say; where this fails, put `expected` there."""
-    expected = "".join(wrapped(f"{name}=", choices(name), "|") for name in default_choices())
-    expected += wrapped("", roots(), "  ")
-    assert f"```\n{expected}```" in PAGES["docs/configuration.md"].read_text(encoding="utf-8"), f"\n{expected}"
-
-
-def wrapped(head: str, words: list[str], between: str) -> str:
-    """`head` and the words in lines of at most 120 characters, all but the first indented."""
-    lines = [head]
-    for number, word in enumerate(words):
-        piece = word if number == 0 else f"{between}{word}"
-        if len(lines[-1]) + len(piece) > 120:
-            lines.append(" " * len(head))
-            piece = word
-        lines[-1] += piece
-    return "".join(f"{line.rstrip()}\n" for line in lines)
-
-
 TEXT = "".join(
     f"{who} {does} the {what} , so the {what} {does} {who} .\n"
     for who in ("anna", "ben", "carl", "dora")
@@ -184,7 +142,6 @@ TEXT = "".join(
 )
 RECIPE = ("shard", "train", "promote")  # the verbs that know the settings which make them quick
 LOCAL = ["cluster.backend=local", "tracking.system_metrics=false"]
-EXPLAINING = {"docs/architecture.md", "docs/glossary.md", "docs/faults.md", "docs/lectures.md", "docs/python.md"}
 # A page, the verbs of its first commands of a kind, and what makes them quick.
 FIRST = {
     "README.md": (
@@ -236,25 +193,6 @@ def test_what_python_examples_import_is_there() -> None:
             if isinstance(node, ast.ImportFrom) and node.module:
                 module = importlib.import_module(node.module)
                 assert [name.name for name in node.names if not hasattr(module, name.name)] == [], page
-
-
-def test_each_message_of_the_page_for_trouble_stands_in_the_code() -> None:
-    headings = re.findall(r"^### (.+)$", PAGES["docs/troubleshooting.md"].read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(headings) > 20
-    code = [
-        path.read_text(encoding="utf-8")
-        for package in ("conf", "dragoman", "model", "pipelines", "services")
-        for path in (ROOT / package).rglob("*.py")
-    ]
-    gone = [heading for heading in headings if not any(heading in text for text in code)]
-    assert not gone, "no message has these words; put the page right"
-
-
-def test_a_pages_first_screen_has_a_command_or_what_it_explains() -> None:
-    """The glossary, the picture of the code and what is said of faults explain; others begin with a command."""
-    for page in PAGES.keys() - EXPLAINING:
-        first = PAGES[page].read_text(encoding="utf-8").splitlines()[:25]
-        assert any(line.startswith("```sh") or re.match(r"    python -m bench", line) for line in first), page
 
 
 NAMED_FILE = re.compile(
