@@ -1,21 +1,18 @@
 """A server on a socket, for clients: translations and documents."""
 
-import threading
-import time
 from collections.abc import Iterator
 
 import pytest
-import uvicorn
 
 from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.batcher import Batcher
 from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.inference_queue import InferenceQueue
-from dragoman.services.http.listening import bind
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.settings import Limits
 from tests.services.endpoint.conftest import DETECTOR, Shouting, only_model, served
+from tests.services.listening import serving
 
 
 @pytest.fixture(scope="session")
@@ -29,15 +26,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Endp
     limits = Limits(characters=200, texts=4, alternatives=2, body=1000)
     endpoint = Endpoint(only_model(queue), queue, limits=limits, detector=DETECTOR)
     documents = Documents(endpoint, folder / "documents")
-    listening = bind("127.0.0.1", 0)
-    http = uvicorn.Server(uvicorn.Config(create_app(endpoint, documents), log_level="critical", lifespan="off"))
-    thread = threading.Thread(target=http.run, kwargs={"sockets": [listening]})
-    thread.start()
-    while not http.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}", endpoint
-    http.should_exit = True
-    thread.join(60)
+    with serving(create_app(endpoint, documents)) as port:
+        yield f"http://127.0.0.1:{port}", endpoint
     documents.close()
     batcher.stop(60)
 

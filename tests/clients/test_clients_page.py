@@ -60,9 +60,3 @@ def is_installed(name: str) -> bool:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:  # of a package above it
         return False
-
-
-def test_the_page_has_examples_of_every_dialect() -> None:
-    assert len(EXAMPLES) >= 3 and len(CURL) >= 6
-    for path in ("/translate ", "/translate_file", "/v2/translate", "/invocations"):
-        assert any(path in line for line in CURL), path

@@ -27,6 +27,7 @@ from dragoman.services.endpoint import key_store
 from dragoman.services.jobs.ledger import database as ledger_database
 from dragoman.services.store.database import Database
 from dragoman.services.store.upgrade import Schema, upgrade
+from tests.services.listening import CHROMIUM
 
 LINES = [
     "the dog sees the man .",
@@ -207,3 +208,13 @@ def generators() -> None:
                 case.call()
 
             ask()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=180_000)
+        yield browser
+        browser.close()

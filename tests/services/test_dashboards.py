@@ -7,7 +7,6 @@ import math
 import re
 import shutil
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,9 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 import yaml
-from fastapi import FastAPI
 
 from dragoman.model.ports import free_ports
 from dragoman.model.settings import DecodeConfig
@@ -27,32 +24,16 @@ from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.endpoint.metrics import Metrics
 from dragoman.services.endpoint.opening import follow_models, run_batcher
-from dragoman.services.http.listening import bind
 from dragoman.services.jobs.client.client import JobClient
 from dragoman.services.jobs.http.parts import ServiceParts
 from dragoman.services.jobs.up.app import create_app
 from dragoman.services.settings import Limits, ServeConfig
 from tests.services.jobs import processes
+from tests.services.listening import serving
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 PATIENCE = 120.0  # seconds, on a busy machine
 EVERY = 0.5  # seconds between two scrapes
-
-
-@contextlib.contextmanager
-def serving(app: FastAPI) -> Iterator[int]:
-    """The application on a port of its own."""
-    listening = bind("127.0.0.1", 0, "service")
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.02)
-    try:
-        yield int(listening.getsockname()[1])
-    finally:
-        server.should_exit = True
-        thread.join(20)
 
 
 @dataclass(frozen=True)

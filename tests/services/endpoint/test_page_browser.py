@@ -1,9 +1,6 @@
 """The page at `/` in the system's chromium: three widths, dark and light, words pointed at, one request a pause."""
 
 import json
-import os
-import shutil
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -11,15 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import uvicorn
 
 from dragoman.model.alignment.attention_map import AttentionMap
 from dragoman.model.settings import DecodeConfig
 from dragoman.services.endpoint.app import create_app
 from dragoman.services.models.loaded_model import LoadedModel, Origin
 from tests.services.endpoint.conftest import Stage
+from tests.services.listening import CHROMIUM, serving
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (Debian: chromium)")
 
 
@@ -42,25 +38,8 @@ def address(stage: Stage) -> Iterator[str]:
     aligner: Any = Mirrored()
     origin = Origin("demo", "3", "run1", "abc")
     stage.current[0] = LoadedModel(stage.translator, DecodeConfig(beam=4), origin, "en", "de", lambda: aligner)
-    config = uvicorn.Config(create_app(stage.endpoint), port=0, log_config=None)
-    server = uvicorn.Server(config)
-    listening = config.bind_socket()
-    thread = threading.Thread(target=server.run, args=([listening],))
-    thread.start()
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
-    server.should_exit = True
-    thread.join()
-    listening.close()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+    with serving(create_app(stage.endpoint)) as port:
+        yield f"http://127.0.0.1:{port}/"
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ back from a backup, and the work goes on.
 
 import base64
 import json
-import os
 import shutil
 import subprocess
 import threading
@@ -18,9 +17,9 @@ import pytest
 from dragoman.services.jobs.service.webhook import signature
 from tests.services.jobs.team import REPOSITORY, User, read, serving, state, wait
 from tests.services.jobs.test_webhook import KEY, Receiver
+from tests.services.listening import CHROMIUM
 
 pytestmark = pytest.mark.long
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 CORPUS = ["corpus=everyday", "corpus.pairs=600", "tokenizer.vocabulary=300", "cluster.workers=1"]
 TRAINING = [
     *["model=transformer_tiny", "model.width=32", "model.heads=2", "model.encoder_layers=1", "model.decoder_layers=1"],

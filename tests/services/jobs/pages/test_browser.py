@@ -1,9 +1,7 @@
 """The pages in the system's chromium: both widths, dark and light, with script and without, live, while the service
 restarts; looked through by axe-core. One browser and one service for all of it."""
 
-import os
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,8 +11,8 @@ import pytest
 from dragoman.services.jobs.ledger.database import Job
 from dragoman.services.jobs.states import State
 from tests.services.jobs.pages.world import LONG, RIGHT_TO_LEFT, World
+from tests.services.listening import CHROMIUM
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 WIDTHS = {"wide": (1440, 900), "laptop": (1024, 768), "tablet": (768, 1024), "phone": (390, 844)}
 PATIENCE = 180_000  # milliseconds: the first form waits for the planner's process
 CROWDED = """[...document.querySelectorAll('.ticks-x')].filter((one) => {
@@ -24,16 +22,6 @@ CROWDED = """[...document.querySelectorAll('.ticks-x')].filter((one) => {
 }).map((one) => one.innerText)"""  # labels below curves that touch each other or leave their box
 Tab = Callable[..., Any]  # settings of a context -> a page in it
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (Debian: chromium)")
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -80,7 +68,7 @@ def every_page(jobs: dict[str, Job]) -> list[str]:
 @pytest.mark.parametrize(
     ("width", "scheme"),
     [
-        ("wide", "light"),
+        pytest.param("wide", "light", marks=pytest.mark.long),
         ("phone", "dark"),
         pytest.param("laptop", "dark", marks=pytest.mark.long),
         pytest.param("tablet", "light", marks=pytest.mark.long),
@@ -129,25 +117,6 @@ def test_the_pages_obey_their_own_policy_and_follow_the_systems_colours(
         assert not said
         colours.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
     assert len(colours) == 2
-
-
-def test_without_script_a_job_is_found_asked_about_and_stopped(world: World, tab: Tab) -> None:
-    job = world.job("plain-html")
-    page = tab(java_script_enabled=False)
-    page.goto(world.address)
-    page.fill("input[name=q]", "plain-html")
-    page.click("text=Find")
-    page.click("table.jobs .name a")
-    page.click("text=Stop")
-    assert "Stop this job?" in page.inner_text("h1")
-    page.click("button.danger")
-    assert "It is asked to stop" in page.inner_text(".notice.good")
-    assert world.ledger.job(job.id).state == State.STOPPED
-    page.goto(f"{world.address}/submit?verb=shard")
-    page.fill("textarea[name=settings]", "seed=many")
-    page.click("text=Plan it")
-    assert "seed" in page.inner_text("[role=alert]")
-    assert page.input_value("textarea[name=settings]") == "seed=many"
 
 
 def test_with_script_a_page_follows_its_job_while_the_service_restarts(world: World, tab: Tab) -> None:
@@ -213,23 +182,6 @@ def test_the_plan_comes_beside_the_form_and_the_log_in_pieces(world: World, tab:
     wait(page, lambda: "Takes" in page.inner_text("#plan"))
     assert len(asked) == 1
     assert page.input_value("#settings") == "seed=3"
-
-
-def test_plan_and_submit_stay_in_the_window_beside_a_long_plan(world: World, tab: Tab) -> None:
-    page = tab(viewport={"width": 1440, "height": 900})
-    page.goto(f"{world.address}/submit?verb=shard")
-    words = ["pair=de-en", "seed=3", *(f"shards.shard_lines={number}" for number in range(1000, 1018))]
-    page.fill("#settings", "\n".join(words))
-    page.locator("#settings").blur()
-    wait(page, lambda: "Takes" in page.inner_text("#plan"))
-    page.evaluate("scrollTo(0, 0)")
-    for label in ("Plan it", "Submit"):
-        box = page.get_by_role("button", name=label, exact=True).bounding_box()
-        assert box is not None and box["y"] >= 0 and box["y"] + box["height"] <= 900, (label, box)
-    assert page.locator("#plan .words li").all_inner_texts() == words  # and nothing that follows from them
-    page.evaluate("scrollTo(0, 100000)")
-    box = page.get_by_role("button", name="Submit", exact=True).bounding_box()
-    assert box is not None and box["y"] >= 0 and box["y"] + box["height"] <= 900
 
 
 def wait(page: Any, done: Callable[[], bool], seconds: float = 30.0) -> None:
