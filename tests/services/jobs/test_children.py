@@ -8,13 +8,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from dragoman.model.ports import free_ports
-from dragoman.services.jobs.up import children, head
+from dragoman.services.jobs.up import children
 from dragoman.services.jobs.up.children import Child, Children, end_left_behind
 from dragoman.services.jobs.up.guard import marked
 from dragoman.services.jobs.up.secret_files import close_to_others
@@ -104,23 +103,6 @@ def test_a_program_without_work_ends_with_what_it_started_and_comes_back_when_th
     up.rest("one", False)
     assert not {*before} & {*wait_for(up.mark, 2)}
     assert up.states({"one": 1}) == {"one": "starting"}
-
-
-def test_the_watcher_of_a_head_ends_with_a_head_that_does_not_start_and_with_a_part_of_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    codes, ends, part = [3, 0], [(7, 0), (5, 9)], SimpleNamespace(pid=5)
-    processes = SimpleNamespace(Process=lambda: SimpleNamespace(children=lambda: [part]))
-    starts = SimpleNamespace(run=lambda *_, check: SimpleNamespace(returncode=codes.pop(0)))
-    monkeypatch.setattr(head, "sys", SimpleNamespace(platform="other", executable="python"))
-    monkeypatch.setattr(head, "psutil", processes)
-    monkeypatch.setattr(head, "subprocess", starts)
-    monkeypatch.setattr(head.os, "wait", lambda: ends.pop(0))
-    assert head.main([]) == 3 and len(ends) == 2
-    assert head.main([]) == 1 and not ends
-    monkeypatch.setattr(head, "psutil", SimpleNamespace(Process=lambda: SimpleNamespace(children=list)))
-    codes.append(3)
-    assert head.main([]) == 3
 
 
 def test_a_program_that_cannot_be_started_again_at_once_is_started_later(tmp_path: Path, up: Children) -> None:

@@ -6,18 +6,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, get_type_hints
+from typing import Any
 
 import httpx
 import pytest
 from sqlalchemy import insert
-from sqlalchemy.orm import Mapped
 
 from dragoman.model.errors import ServiceError, UserError
-from dragoman.services.jobs import views
-from dragoman.services.jobs.executor import Head, RayExecutor, RefusedError
-from dragoman.services.jobs.ledger import database
+from dragoman.services.jobs.executor import Head, RayExecutor
 from dragoman.services.jobs.ledger.database import Database, Measurement
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.planning.plan import make_plan
@@ -184,41 +180,6 @@ def test_ray_is_asked_for_gpus_by_the_workers_and_for_a_slice_of_a_cpu_by_the_dr
     executor.submit(describe_attempt(intake.ledger.job(job.id)))
     assert (asked[0]["entrypoint_num_cpus"], asked[0]["entrypoint_num_gpus"]) == (1 / 20, 0)
     assert re.search(r"cluster\.device=cuda .*cluster\.address=auto", asked[0]["entrypoint"])
-
-
-def test_a_job_is_sent_as_the_ledger_has_it() -> None:
-    stored = get_type_hints(database.Job)
-    sent = get_type_hints(views.JobHistory)
-    del sent["why"]
-    for name, kind in sent.items():
-        assert stored[name] == Mapped[str if kind is State else kind], name  # type: ignore[misc]
-
-
-@pytest.mark.parametrize("told", [True, False])
-def test_a_machine_bears_its_host_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: bool) -> None:
-    def node(number: int, host: str) -> SimpleNamespace:
-        at = {"node_id": f"{number:056x}", "node_ip": f"10.0.0.{number}", "node_name": f"10.0.0.{number}"}
-        more = {"state": "ALIVE", "is_head_node": number == 1, "resources_total": {"CPU": 4.0}}
-        return SimpleNamespace(host=host, **at, **more)
-
-    nodes = [node(1, "head"), node(2, "worker"), node(3, "worker")]
-    asked = list[str]()
-
-    def answer(path: str, _: object) -> dict[str, Any]:
-        if "nodes" not in path:
-            return {}
-        asked.append(path)
-        if not told:
-            raise RefusedError("500")
-        found = [{"hostname": one.host, "raylet": {"nodeId": one.node_id}} for one in nodes]
-        return {"data": {"summary": found}}
-
-    executor = ray_executor(tmp_path, monkeypatch, answer)
-    monkeypatch.setattr(Head, "nodes", lambda *_: nodes)
-    names = [one.name for one in executor.capacity().nodes]
-    assert names == (["head", "worker (000002)", "worker (000003)"] if told else ["10.0.0.1", "10.0.0.2", "10.0.0.3"])
-    assert executor.capacity().nodes[0].cpus == 3.0  # one of the head is kept
-    assert len(asked) == (1 if told else 2)  # no node is new
 
 
 def test_a_head_that_cannot_say_what_it_has_is_a_cluster_that_is_silent(

@@ -9,13 +9,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from sqlalchemy import event
 
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.database import Job
@@ -26,7 +24,6 @@ from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.operations import Operations
 from dragoman.services.jobs.service.verdict import judge_exit, judge_vanishing
 from dragoman.services.jobs.states import ENDED, State
-from dragoman.services.repeating import IDLE, Repeating
 from tests.services.jobs.processes import PROCESSES, REPOSITORY, ProcessExecutor, bring, make_loop, words
 
 PATIENCE = 120.0
@@ -68,16 +65,6 @@ def ended(loop: Loop) -> bool:
 def submit(loop: Loop, home: Path, name: str, owner: str = "anna", **values: Any) -> Job:
     settings = {key: values.pop(key) for key in ("steps", "pause", "code", "workers") if key in values}
     return loop.ledger.submit(owner, "train", words(home, name, **{"steps": 20, **settings}), **values)
-
-
-def test_a_job_that_succeeds_at_once_has_its_attempts_read_at_its_end_alone(home: Path, loop: Loop) -> None:
-    reads: list[str] = []
-    engine = loop.ledger.database.engine
-    event.listen(engine, "before_cursor_execute", lambda _connection, _cursor, statement, *_: reads.append(statement))
-    submit(loop, home, "a", steps=1)
-    turn(loop, lambda: ended(loop))
-    assert loop.ledger.jobs()[0].state == State.SUCCEEDED
-    assert sum(read.startswith("SELECT") and "WHERE attempts.job = ?" in read for read in reads) == 1
 
 
 def steps(home: Path, name: str) -> list[int]:
@@ -247,25 +234,6 @@ def test_a_cluster_without_work_rests_until_the_next_job_and_what_it_has_stays_k
     assert state(loop, job) == State.SUCCEEDED and told == [True, False]
 
 
-def test_a_call_that_found_nothing_to_do_is_followed_by_a_longer_pause() -> None:
-    outcomes, pauses = [True, None, False], list[float]()
-
-    class Wake(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            pauses.append(timeout or 0.0)
-            return True
-
-    def task() -> bool | None:
-        if len(outcomes) == 1:
-            repeating.ending.set()
-        return outcomes.pop(0)
-
-    repeating = Repeating("task", 2.0, task, first=0.5)
-    repeating._wake = Wake()
-    repeating._run()
-    assert pauses == [0.5, 2.0, 2.0, 2.0 * IDLE]
-
-
 def test_two_services_on_one_ledger_start_no_job_twice(loop: Loop, home: Path) -> None:
     other = make_loop(f"sqlite:///{home}/ledger.db", home)
     try:
@@ -351,18 +319,6 @@ def test_a_cluster_that_fails_again_and_again_costs_a_job_nothing_and_signals_ha
     assert judge_exit(job, 134, True).reason == "ended by SIGABRT, exit code 134: see its log"
     assert judge_exit(job, -11, True).reason == "ended by SIGSEGV, exit code -11: see its log"
     assert judge_exit(job, 1, True).reason == "exit code 1: see its log"
-
-
-def test_a_job_runs_for_a_while_before_it_makes_room(loop: Loop, home: Path) -> None:
-    loop.scheduler.rules = replace(loop.scheduler.rules, preempt_after=1.0)
-    low = submit(loop, home, "low", steps=150, workers=2, priority=-10)
-    turn(loop, lambda: state(loop, low) == State.RUNNING)
-    high = submit(loop, home, "high", steps=1, workers=2, owner="ben", priority=10)
-    turn(loop, lambda: ended(loop))
-    first, _ = loop.ledger.attempts(low.id)
-    assert first.started is not None and first.ended is not None
-    assert (first.cause, first.ended - first.decided > 0.9) == ("preemption", True)  # the clocks of files are coarse
-    assert state(loop, high) == State.SUCCEEDED
 
 
 def begin(loop: Loop, job: Job) -> Job:

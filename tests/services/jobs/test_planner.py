@@ -28,7 +28,6 @@ from dragoman.services.jobs.service.operations import Operations
 from dragoman.services.jobs.service.plans import expected_seconds
 from dragoman.services.jobs.states import State
 from dragoman.services.subprocesses.worker import answer_or_refuse
-from tests.pipelines.tasks import unigram_kind
 from tests.services.jobs.processes import REPOSITORY, words
 
 STUB = """
@@ -114,8 +113,6 @@ def test_a_job_whose_planner_has_gone_waits_for_its_plan(loop: Loop, tmp_path: P
     [
         (OSError(errno.ENOSPC, "No space left on device"), True),
         (ServiceError("MLflow does not answer"), True),
-        (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), True),
-        (FileNotFoundError(errno.ENOENT, "No such file"), False),
         (ValueError("a fault of the program"), False),
     ],
 )
@@ -173,7 +170,7 @@ def test_a_plan_that_needs_too_much_memory_is_refused(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("name", sorted(name for name in ARCHITECTURES if architecture(name).kind != "vectors"))
-def test_the_size_of_a_network_is_computed_and_not_built(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_computed_size_of_a_network_is_that_of_the_built_one(name: str) -> None:
     config = model_config(groups.merge_choice("model", SHIPPED[name]))
     stacks = [key for key in work.STACKS if hasattr(config, key)]
     assert stacks
@@ -181,16 +178,8 @@ def test_the_size_of_a_network_is_computed_and_not_built(name: str, monkeypatch:
         config = dataclasses.replace(config, **{key: 5 + number})
     with torch.device("meta"):
         built = any_network(config, 100, 100).parameter_count()
-    heights: list[int] = []
-
-    def spied(small: Any, source: int, target: int) -> Any:
-        heights.extend(getattr(small, key) for key in stacks)
-        return any_network(small, source, target)
-
-    monkeypatch.setattr(work, "any_network", spied)
     assert work.count_parameters(config, 100, 100) == (built, built)
     assert work.count_parameters(dataclasses.replace(config, **dict.fromkeys(stacks, 20_000)), 100, 100)[0] > built
-    assert max(heights) <= work.TALL + 1
 
 
 @pytest.mark.parametrize(
@@ -215,12 +204,6 @@ def test_memory_has_gradients_and_moments_of_what_is_trained_alone(words: list[s
     assert found is not None and found.parameters == whole
     full = work.training({**values, "train": {**values["train"], **work.ALL}}, 2)
     assert full is not None and full.memory - found.memory == 12 * (whole - network.parameter_count()) > 0
-
-
-def test_a_new_kind_without_a_network_is_planned_without_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ARCHITECTURES, "unigram", unigram_kind.ARCHITECTURE)
-    values = {**compose.values([]), "model": {"architecture": "unigram", "name": "unigram", "least": 2}}
-    assert work.training(values, 2) is None
 
 
 def test_sizes_that_no_tensor_has_are_refused() -> None:

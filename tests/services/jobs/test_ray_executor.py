@@ -20,12 +20,10 @@ import psutil
 import pytest
 
 from dragoman.model import landlock
-from dragoman.model.confinement import RAY_FOLDER
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.ports import free_ports
 from dragoman.services.jobs import executor as services_executor
 from dragoman.services.jobs.executor import Head, RayExecutor, Start
-from dragoman.services.jobs.scheduling.room import Node
 from tests.pipelines.processes import finish, start_verb, steps
 from tests.pipelines.test_train import SETTINGS
 
@@ -41,31 +39,6 @@ def test_a_missing_address_or_token_is_named(tmp_path: Path, monkeypatch: pytest
     unknown = Head("http://127.0.0.1:8265", token_file=str(tmp_path / "none"))
     with pytest.raises(UserError, match=r"service\.token_file: .* is not a file"), unknown.talking():
         pass
-
-
-@pytest.mark.parametrize("told", [{"tempDir": "/data/ray"}, {}])
-def test_a_job_may_use_the_folder_where_the_cluster_says_that_its_sessions_lie(
-    told: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`tempDir` is new in Ray; before there were sockets alone."""
-    socket = {"objectStoreSocketName": "/data/ray/session_2026/sockets/plasma_store"}
-    node = {"raylet": {"nodeId": "n1", **(told or socket)}, "hostname": "a"}
-    alive = SimpleNamespace(
-        node_id="n1", state="ALIVE", resources_total={"CPU": 4.0}, is_head_node=True, node_name="", node_ip="10.0.0.1"
-    )
-    submitted: list[dict[str, str]] = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        if request.method == "POST":
-            submitted.append(json.loads(request.content)["runtime_env"]["env_vars"])
-        return httpx.Response(200, json={"data": {"summary": [node]}})
-
-    answer_by(monkeypatch, answer)
-    monkeypatch.setattr(Head, "nodes", lambda *_: [alive])
-    executor = RayExecutor(Head("http://127.0.0.1:1", "disabled"), tmp_path, 20, "python", {})
-    assert executor.capacity().nodes == (Node("a", 3.0, 0.0),)
-    executor.submit(Start("j1", 1, "train", (), "anna", 0, 1, 1.0, 0.0, False))
-    assert submitted[0][RAY_FOLDER] == "/data/ray"
 
 
 def answer_by(monkeypatch: pytest.MonkeyPatch, answer: Callable[[httpx.Request], httpx.Response]) -> None:

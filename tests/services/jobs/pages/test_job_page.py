@@ -3,41 +3,11 @@
 import re
 
 import httpx
-import pytest
 
-from dragoman.services.jobs.client import table
 from dragoman.services.jobs.ledger.database import Job
-from dragoman.services.jobs.pages.charts import Journal, charts
-from dragoman.services.jobs.pages.formats import span
 from dragoman.services.jobs.service.logs import clean, cut
 from dragoman.services.jobs.states import State
 from tests.services.jobs.pages.world import World
-
-
-def test_a_jobs_hash_has_a_name_of_its_own(world: World, browser: httpx.Client) -> None:
-    job = world.job("hashed", State.SUCCEEDED)
-    page = browser.get(f"/jobs/{job.id}").text
-    assert "<dt>Submission</dt>" in page and "Configuration" not in page
-
-
-def test_a_state_is_said_once(world: World, browser: httpx.Client) -> None:
-    job = world.job("said-once", State.SUCCEEDED)
-    trail = re.findall(r'<li><span class="at">.*?</li>', browser.get(f"/jobs/{job.id}").text, re.DOTALL)
-    told = [re.sub(r"<time.*?</time>|<[^>]*>", " ", line).split() for line in trail]
-    assert len(told) >= 6
-    assert not [words for words in told if len(words) > 1 and words[0] == words[1]]
-    detail = table.detail(browser.get(f"/v1/jobs/{job.id}").json())
-    assert not re.search(r"\b(succeeded|submitted|planned|waiting)\b\W+\1\b", detail), detail
-
-
-def test_every_moment_says_its_day(world: World, browser: httpx.Client) -> None:
-    job = world.job("dated", State.SUCCEEDED)
-    day = r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \d{1,2} \w{3}( \d{4})? \d\d:\d\d"
-    moments = re.findall(r"<time datetime[^>]*>(.*?)</time>", browser.get(f"/jobs/{job.id}").text)
-    assert moments and all(re.match(day, one) for one in moments), moments
-    detail = table.detail(browser.get(f"/v1/jobs/{job.id}").json())
-    assert len(re.findall(day, detail)) >= 6
-    assert not re.search(r"(?m)^\d\d:\d\d", detail)
 
 
 def test_a_job_shows_its_tags(world: World, browser: httpx.Client) -> None:
@@ -59,15 +29,6 @@ def test_a_training_that_ended_before_its_steps_promises_no_curves(world: World,
     job = world.job("no-steps", State.FAILED)
     (world.home / "runs" / "no-steps" / "steps.jsonl").unlink()
     assert "It ended before its second step." in browser.get(f"/jobs/{job.id}").text
-
-
-@pytest.mark.parametrize(
-    ("steps", "labels"),
-    [(4, "1 2 3 4"), (7, "1 3 5 7"), (12, "1 12"), (101, "1 26 51 76 101"), (100_001, "1 25k 50k 75k 100k")],
-)
-def test_labels_below_curves_are_whole_steps_and_short(steps: int, labels: str) -> None:
-    (chart,) = charts(Journal(points={"loss": [(1.0, 2.0), (float(steps), 1.0)]}))
-    assert chart.ticks_x == labels.split()
 
 
 def test_a_copy_of_a_training_gets_a_name_that_resumes_nothing(world: World, browser: httpx.Client) -> None:
@@ -138,9 +99,3 @@ def test_a_log_is_shown_in_whole_lines_without_what_was_written_over() -> None:
     assert cut(b"one\ntwo\nthr", 100, False) == ("one\ntwo\n", 108)
     assert cut(b"one\nthr", 0, True) == ("one\nthr", 7)
     assert clean("10 %\r50 %\r100 %\nnext\r\n\x1b[31mred\x1b[0m") == "100 %\nnext\nred"
-
-
-def test_times_are_said_in_the_units_that_matter() -> None:
-    assert [span(seconds) for seconds in (0, 59.6, 61, 3599, 3660, 400_000)] == [
-        *("0 s", "1 min 00 s", "1 min 01 s", "59 min", "1 h 01 min", "4 d 15 h")
-    ]
