@@ -16,7 +16,7 @@ from dragoman.model.shards.manifest import Manifest, write_manifest
 from dragoman.model.storage import remote
 from dragoman.model.storage.places import local_folder
 from dragoman.services.commands import demo_steps
-from dragoman.services.commands.demo import DemoRoot, Sample, demo, held_out, main, table
+from dragoman.services.commands.demo import DemoRoot, demo, main
 from tests.pipelines.processes import wait_for
 from tests.s3_server import Proxy
 
@@ -121,9 +121,7 @@ def test_a_home_in_a_bucket_is_read_by_way_of_what_the_steps_have_left_here(
     assert "DOG 10" in out and "90.1 on" in out
 
 
-@pytest.mark.parametrize(
-    ("step", "code", "whole"), [("shard", 2, 2), ("train", 1, 1), ("promote", 2, 2), ("serve", 2, 2), ("promote", 1, 0)]
-)
+@pytest.mark.parametrize(("step", "code", "whole"), [("shard", 2, 2), ("serve", 2, 2), ("promote", 1, 0)])
 def test_a_step_that_fails_ends_the_demo_with_its_exit_code_unless_the_champion_stays(
     root: DemoRoot, steps: dict[str, str], step: str, code: int, whole: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -173,31 +171,6 @@ sys.exit(cli.main(["demo"]))
         assert process.wait(120) == 128 + signal.SIGTERM
     assert printed.splitlines()[1:] == ["KILLED", "dragoman demo: interrupted"]
     assert not any(one.is_running() for one in children)
-
-
-def test_a_terminal_shows_the_newest_line_of_a_step_and_then_its_result(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setattr(demo_steps, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(
-        demo_steps, "command", lambda *_: [sys.executable, "-c", "import time; print('step 3/4'); time.sleep(0.5)"]
-    )
-    demo_steps.Steps(tmp_path / "log").run("train", [], lambda said: said.upper().strip())
-    out = capsys.readouterr().out
-    assert re.search(r"\r\033\[K2/4 train +\d+ s \| step 3/4", out)
-    assert re.fullmatch(r"2/4 train +\d+ s \| STEP 3/4\n", out.rpartition("\r\033[K")[2])
-
-
-def test_held_out_pairs_are_spread_over_the_test_set(root: DemoRoot) -> None:
-    pairs = held_out(Path(root.paths["shards"]), "en", "de")
-    assert pairs == [(f"dog {number}", f"Hund {number}") for number in (2, 6, 10, 14, 18)]
-
-
-def test_the_table_wraps_and_marks_what_is_equal() -> None:
-    text = table([Sample("a " * 30, "x", "x"), Sample("b", "y", "z")], 80)
-    assert "x                        = x" in text
-    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_mistakes_in_overrides_are_the_users(capsys: pytest.CaptureFixture[str]) -> None:

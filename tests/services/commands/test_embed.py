@@ -85,7 +85,6 @@ def test_mistakes_are_named(tmp_path: Path, bundle: Path, vectors: Path, monkeyp
         (vectors, {"layer": 0}, "word vectors have no layers"),
         (bundle, {"level": "token", **matrix}, r"embed\.level=token: .* choose format=json"),
         (bundle, {"format": "npy", "output": None}, r"format=npy: a matrix needs a file"),
-        (bundle, {"lines": 0}, r"embed\.lines=0"),
         (bundle, {"input": "none"}, r"input: none cannot be read"),
         (bundle, {**matrix, "output": str(tmp_path / "nowhere" / "v.npy")}, r"nowhere/v\.npy cannot be written"),
     ]
@@ -104,11 +103,6 @@ def test_the_ending_of_the_output_says_what_is_written(tmp_path: Path, vectors: 
     same = EmbedConfig(input=str(tmp_path / "in.txt"), output=str(tmp_path / "." / "in.txt"))
     with pytest.raises(UserError, match=r"output=.*: is input too; name another file"):
         check_files("embed", same)
-
-
-def test_word_vectors_of_texts(tmp_path: Path, vectors: Path) -> None:
-    found = rows(run(tmp_path, vectors, b"the dog\n"))
-    assert len(found[0]["vector"]) == 4
 
 
 def test_a_line_that_is_no_utf_8_is_named_or_has_an_error(tmp_path: Path, bundle: Path) -> None:

@@ -42,11 +42,3 @@ def test_mistakes_are_named(vectors: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(UserError, match=r"output: .* is not a folder"):
         export(config)
-
-
-def test_a_run_may_stand_behind_huggingface(monkeypatch: pytest.MonkeyPatch) -> None:
-    exported: list[str | None] = []
-    name = "dragoman.services.commands.export.export_network"
-    monkeypatch.setattr(name, lambda config: exported.append(config.vectors))
-    assert main(["huggingface", "my run"]) == main(["huggingface"]) == 0
-    assert exported == ["my run", None]

@@ -108,7 +108,6 @@ def test_each_mask_of_each_line_has_its_tokens(
     [
         ("masked", "The dog barks.", {}, r"'The dog barks.' has no \[MASK\]; write one for each token to guess"),
         ("masked", "a " * 40 + "[MASK]", {}, "the network has 32 positions; shorten it"),
-        ("language", "The", {"best": 0}, "predict.best=0"),
         ("language", "The", {"picture": "a.gif"}, "predict.picture: a.gif: unknown kind of file"),
         ("language", "The", {"picture": "nowhere/a.png"}, "no such folder"),
         ("language", None, {"picture": "a.png"}, "predict.picture: shows one text"),

@@ -67,7 +67,7 @@ def test_a_runs_name_is_its_bundles_path(
     assert answers == answers[:1] * 3
 
 
-@pytest.mark.parametrize("verb", VERBS, ids=NAMES)
+@pytest.mark.parametrize("verb", VERBS[::3], ids=NAMES[::3])
 def test_a_name_that_nothing_has_is_refused_in_a_line(
     verb: Verb, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

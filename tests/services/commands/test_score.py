@@ -98,7 +98,6 @@ def test_mistakes_are_named(tmp_path: Path, bundle: Path, vectors: Path) -> None
         (bundle, {"input": None, "source": two}, r"score\.source: .* needs the other side too: set score\.target"),
         (bundle, {"source": two, "target": three}, "not both"),
         (bundle, {"input": None, "source": two, "target": "none"}, r"score\.target: none cannot be read"),
-        (bundle, {"lines": 0}, r"score\.lines=0"),
         (vectors, {}, "holds word vectors"),
         (bundle, {"input": str(tmp_path / "cut.gz")}, r"cut\.gz: the gzip file is truncated"),
     ]

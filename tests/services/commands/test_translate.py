@@ -130,9 +130,7 @@ def test_mistakes_are_named(tmp_path: Path, bundle: Path) -> None:
     for settings, message in (
         ({"input": str(tmp_path / "none.txt")}, r"none\.txt cannot be read"),
         ({"nbest": 9}, r"translate\.nbest: 9 is more than the search finds"),
-        ({"lines": 0}, r"translate\.lines=0"),
         ({"output": str(tmp_path / "no" / "o")}, "cannot be written"),
-        ({"format": "html", "input": str(tmp_path / "none.html")}, r"none\.html cannot be read"),
     ):
         with pytest.raises(UserError, match=message):
             translate(TranslateConfig(**{**there, **settings}), DecodeConfig())

@@ -195,11 +195,6 @@ def test_odd_texts_are_answered(client: Client, q: str) -> None:
     assert not copied or answer.json()["translatedText"] == q
 
 
-def test_requests_for_alignment_are_one_batch_of_one_model(client: Client) -> None:
-    assert client.served.aligning is client.served.aligning
-    assert client.served.aligning.aligning is client.served.aligning
-
-
 @pytest.mark.parametrize("value", ["maybe", 2, [True], {"a": 1}])
 def test_what_is_neither_true_nor_false_is_a_400(client: Client, value: Any) -> None:
     answer = client.ask(q="ja", alignment=value)

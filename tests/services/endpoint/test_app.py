@@ -87,16 +87,6 @@ def test_a_key_is_asked_for_where_keys_are_set(stage: Stage) -> None:
     assert stage.ask(q="x", api_key="secret").status_code == 200
 
 
-def test_languages_and_settings_are_the_models(stage: Stage) -> None:
-    assert stage.client.get("/languages").json() == [
-        {"code": "en", "name": "English", "targets": ["de"]},
-        {"code": "de", "name": "German", "targets": []},
-    ]
-    settings = stage.client.get("/frontend/settings").json()
-    assert settings["charLimit"] == 200
-    assert settings["language"]["target"] == {"code": "de", "name": "German"}
-
-
 def test_a_full_queue_is_a_429_with_retry_after(stage: Stage) -> None:
     stage.translator.open.clear()
     model = stage.current[0]

@@ -1,10 +1,6 @@
 """The micro-batcher: order, batching, bounds, failures."""
 
-import asyncio
-import gc
 import threading
-import time
-import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
 
@@ -56,28 +52,12 @@ def block(batcher: Texts, gate: Gate) -> "Future[list[str]]":
     return first
 
 
-def test_an_idle_batcher_takes_a_request_at_once(batcher: Texts, gate: Gate) -> None:
-    gate.open.set()
-    assert submit(batcher, "a", ["x", "y"]).result(60) == ["a:x", "a:y"]
-    assert submit(batcher, "a", []).result(60) == []
-
-
 def test_what_queues_while_the_engine_works_becomes_one_batch_of_at_most_the_limit(batcher: Texts, gate: Gate) -> None:
     block(batcher, gate)
     futures = [submit(batcher, "a", [f"{number}0", f"{number}1"]) for number in range(3)]
     gate.open.set()
     assert [future.result(60) for future in futures] == [[f"a:{n}0", f"a:{n}1"] for n in range(3)]
     assert [len(lines) for _, lines, _ in gate.batches] == [1, 4, 2]
-
-
-def test_more_requests_than_before_that_come_together_share_a_batch(batcher: Texts, gate: Gate) -> None:
-    gate.open.set()
-    batcher._short.expected, batcher._short.seconds = 2, 100.0  # a second without a request ends the wait
-    futures = [submit(batcher, "a", ["one"]), submit(batcher, "a", ["two"])]
-    time.sleep(0.05)
-    futures.append(submit(batcher, "a", ["three"]))
-    assert [future.result(60) for future in futures] == [["a:one"], ["a:two"], ["a:three"]]
-    assert [len(lines) for _, lines, _ in gate.batches] == [3]
 
 
 def test_a_request_longer_than_a_batch_is_answered_whole_and_in_order(batcher: Texts, gate: Gate) -> None:
@@ -94,15 +74,6 @@ def test_a_request_keeps_the_engine_it_came_with_and_batches_are_of_one_kind(bat
     gate.open.set()
     assert [future.result(60) for future in futures] == [["a:0"], ["b:1"], ["a:2"], ["a:3"]]
     assert gate.batches[1:] == [("a", ["0", "2"], 1), ("b", ["1"], 1), ("a", ["3"], 2)]
-
-
-def test_a_full_queue_refuses_and_says_when_to_come_again(batcher: Texts, gate: Gate) -> None:
-    block(batcher, gate)
-    submit(batcher, "a", ["x"] * 9)
-    with pytest.raises(QueueFullError) as caught:
-        submit(batcher, "a", ["y"] * 2)
-    assert 1 <= caught.value.retry_after <= 60
-    assert batcher.queued == 9
 
 
 def test_a_bad_line_fails_its_own_request_only(batcher: Texts, gate: Gate) -> None:
@@ -193,49 +164,3 @@ def test_long_requests_that_fill_their_queue_leave_the_short_ones_room(gate: Gat
     assert short.result(60) == ["a:y"]
     assert len(long.result(60)) == 10
     batcher.stop(60)
-
-
-def test_coroutines_are_woken_once_a_batch_and_one_that_is_cancelled_leaves_the_queue(
-    batcher: Texts, gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def test() -> None:
-        loop, woken = asyncio.get_running_loop(), []
-        wake = loop.call_soon_threadsafe
-        block(batcher, gate)
-        monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *args: (woken.append(1), wake(*args))[1])
-        asking = [asyncio.ensure_future(batcher.ask("a", [str(number)])) for number in range(4)]
-        await asyncio.sleep(0)
-        asking.pop().cancel()
-        await asyncio.sleep(0)
-        assert batcher.queued == 3
-        gate.open.set()
-        assert await asyncio.gather(*asking) == [["a:0"], ["a:1"], ["a:2"]]
-        assert len(woken) == 1
-
-    asyncio.run(test())
-
-
-def test_an_answered_request_and_an_idle_thread_hold_no_engine() -> None:
-    """A model that was replaced is freed at once, not at the next collection of cycles."""
-
-    class Model:
-        pass
-
-    batcher: Batcher[Model, str, str] = Batcher(lambda _model, lines, _nbest: lines)
-    batcher.start()
-    gc.collect()
-    gc.disable()
-    try:
-        model = Model()
-        kept = weakref.ref(model)
-        assert submit(batcher, model, ["x"]).result(60) == ["x"]
-        assert asyncio.run(batcher.ask(model, ["x"])) == ["x"]
-        del model
-        for _ in range(1000):  # the thread lets go of the batch just after its answers are there
-            if kept() is None:
-                break
-            threading.Event().wait(0.01)
-        assert kept() is None
-    finally:
-        gc.enable()
-        batcher.stop(60)

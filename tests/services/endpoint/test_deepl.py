@@ -124,12 +124,6 @@ def test_usage_counts_characters(stage: Stage) -> None:
     assert stage.client.get("/v2/usage").json() == {"character_count": before + 5, "character_limit": 10**12}
 
 
-@pytest.mark.parametrize("switch", [True, "1"])
-def test_switches_without_an_effect_are_named(stage: Stage, switch: Any) -> None:
-    answer = translate(stage, enable_beta_languages=switch)
-    assert answer.headers["X-Ignored-Parameters"] == "enable_beta_languages"
-
-
 def test_languages_have_the_names_that_its_clients_know(stage: Stage) -> None:
     get = stage.client.get
     assert get("/v2/languages").json() == [{"language": "EN", "name": "English"}]

@@ -14,12 +14,9 @@ from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.documents import documents as module
 from dragoman.services.endpoint.documents import worker
 from dragoman.services.endpoint.documents.documents import KEPT, Documents
-from dragoman.services.endpoint.documents.worker import GROUP, groups
 from dragoman.services.endpoint.endpoint import TermsFile
-from dragoman.services.endpoint.fair_queue import split_lines
 from dragoman.services.endpoint.key_store import KeyStore
 from dragoman.services.subprocesses.worker import answer_or_refuse
-from dragoman.services.texts.documents.document import Passage
 
 TEXT = b"The dog sees.\n\nThe man reads.\n"
 STUB = """
@@ -228,13 +225,3 @@ def test_a_child_reads_no_file_of_the_server(client: Any, tmp_path: Path) -> Non
     secret.write_text('msgid "A sentence of the server."\nmsgstr ""\n')
     answer = upload(client, "mine.po", str(secret).encode())
     assert answer.status_code == 400 and "Syntax error in po file" in answer.json()["error"]
-
-
-def test_passages_are_grouped_and_lines_cut_in_pieces() -> None:
-    passages = [Passage("x" * size) for size in (GROUP - 1, 1, 1, GROUP + 5, 2)]
-    assert [len(group) for group in groups(passages)] == [2, 1, 1, 1]
-    assert list(groups([])) == []
-    lines = ["a b c"] * 130
-    assert [len(piece) for piece in split_lines(lines, 64)] == [64, 64, 2]
-    assert [len(piece) for piece in split_lines(["word " * 900] * 3, 64)] == [1, 1, 1]
-    assert list(split_lines([], 64)) == []

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -180,13 +179,3 @@ def test_languages_settings_status_and_models_tell_of_all(client: Client) -> Non
     assert sum(one["bytes"] for one in models) == 400
     assert client.get("/status").json()["models"] == models
     assert client.get("/health").status_code == 200
-
-
-def test_metrics_tell_of_every_model(client: Client, endpoint: Endpoint, tmp_path: Path) -> None:
-    endpoint.metrics.show(endpoint.queue, endpoint.models, tmp_path)
-    ask(client, q="a dog")
-    value = endpoint.metrics.telemetry.registry.get_sample_value
-    labels = [{"name": name, "version": version} for name, version in (("en-de", "1"), ("en-de", "2"), ("fr-en", "1"))]
-    assert [value("dragoman_model_requests_total", label) for label in labels] == [1, 0, 0]
-    assert [value("dragoman_model_bytes", label) for label in labels] == [100, 100, 100]
-    assert all(value("dragoman_model_info", label) == 1 for label in labels)

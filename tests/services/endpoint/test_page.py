@@ -1,18 +1,15 @@
 """The page at `/`: without script, its headers and sizes, texts that try to be more than text."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.keys import Keys
 from dragoman.services.endpoint.page.routes import FOLDER
-from dragoman.services.http.pages import SHARED
 from tests.markup import HOSTILE, check_nothing_runs
 from tests.services.endpoint.conftest import Client, Stage
 
-JOBS_CSS = Path("services/jobs/pages/static/pages.css")
 BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 
@@ -97,13 +94,3 @@ def test_the_files_are_small_and_may_be_kept_by_browsers(stage: Stage) -> None:
         answer = stage.client.get(f"/{address}")
         assert answer.status_code == 200 and "immutable" in answer.headers["cache-control"]
     assert sum(path.stat().st_size for path in (FOLDER / "static").iterdir()) < 60_000
-
-
-def test_all_pages_have_their_colours_from_one_sheet() -> None:
-    root = Path(__file__).parents[3]
-    shared = (SHARED / "colours.css").read_text(encoding="utf-8")
-    for sheet in (FOLDER / "static" / "page.css", root / JOBS_CSS):
-        text = sheet.read_text(encoding="utf-8")
-        assert re.findall(r"^ *--[\w-]+: ", text, re.MULTILINE) == []
-        for name in set(re.findall(r"var\((--[\w-]+)\)", text)):
-            assert f"{name}: " in shared, name

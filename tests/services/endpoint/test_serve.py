@@ -152,12 +152,6 @@ def test_a_port_for_root_is_named() -> None:
         bind("127.0.0.1", 80)
 
 
-@pytest.mark.parametrize(("key", "value"), [("batch", 0), ("queue", 0), ("poll", 0.0), ("port", -1), ("port", 70_000)])
-def test_a_number_that_cannot_be_is_named(key: str, value: float) -> None:
-    with pytest.raises(UserError, match=rf"serve\.{key}={value}:"):
-        check(ServeConfig(**{key: value}))  # type: ignore[arg-type]  # one key of several types
-
-
 def test_keys_are_read_from_a_file_that_must_hold_some(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text("one\n\n two \n")

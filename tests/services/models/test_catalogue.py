@@ -41,13 +41,8 @@ def route(models: Sequence[Served], source: str, target: str, **settings: Any) -
     ("source", "target", "answers"),
     [
         ("en", "de", "en-de/1"),
-        ("EN-us", "de-DE", "en-de/1"),
-        ("eng", "deu", "en-de/1"),
         ("en_GB", "pt", "en-pt-BR/1"),
-        ("en", "pt_br", "en-pt-BR/1"),
         ("pt-PT", "en", "pt-BR-en/1"),
-        ("en", "zho-Hans", "en-zh-Hans/1"),
-        ("en", "zh_CN", "en-zh-Hans/1"),
         ("zho", "en", "zh-Hans-en/1"),
     ],
 )

@@ -1,7 +1,5 @@
 """Following a reference: what is new is loaded, what fails leaves the last good model in place."""
 
-import threading
-import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,42 +125,3 @@ def test_loading_now_lets_errors_through(shelf: Shelf) -> None:
     shelf.failing = {"1": UserError("torn")}
     with pytest.raises(UserError, match="torn"):
         follower(shelf).load_now()
-
-
-def test_the_thread_follows_and_ends(shelf: Shelf) -> None:
-    following = follower(shelf, seconds=0.01)
-    following.repeating.start()
-    try:
-        while answering(following) != "1":
-            pass
-        shelf.version = "2"
-        while answering(following) != "2":
-            pass
-    finally:
-        following.repeating.stop()
-    assert not any(thread.name == "follower" for thread in threading.enumerate())
-
-
-def test_a_swap_forgets_the_old_model_and_returns_its_memory(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing holds an old model: not even the follower."""
-
-    class Model:
-        """One that can be referred to weakly."""
-
-    old: list[weakref.ref[Model]] = []
-    alive: list[int] = []  # models when the memory was returned
-
-    def load(version: ModelVersion) -> Model:
-        model = Model()
-        old.append(weakref.ref(model))
-        return model
-
-    def count() -> None:
-        alive.append(sum(one() is not None for one in old))
-
-    monkeypatch.setattr("dragoman.services.models.follower.return_freed", count)
-    following = Follower(shelf, "m", load)
-    for version in map(str, range(5)):
-        shelf.version = version
-        following.poll()
-    assert alive == [1] * 5

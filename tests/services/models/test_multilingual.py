@@ -1,9 +1,6 @@
 """A model of several target languages: each of its pairs is offered, and told the network by its tag."""
 
 import contextlib
-import shutil
-import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +17,6 @@ from dragoman.model.settings import AlignmentConfig
 from dragoman.model.text.tokenizer import EOS, TokenizerConfig
 from dragoman.model.text.tokenizers import train_pair
 from dragoman.services.commands.translate import into
-from dragoman.services.models import aligning_worker
 from dragoman.services.models.aligning import AlignerApart, aligning_pool
 from dragoman.services.models.catalogue import Catalogue, NotServedError, Served
 from dragoman.services.models.loaded_model import LoadedModel, load_model
@@ -121,20 +117,6 @@ def test_a_process_of_its_own_shows_the_same_attention(bundle: Path) -> None:
             assert np.allclose(here.weights, there.weights) and np.array_equal(there.weights, anew.weights)
 
 
-def test_the_process_that_shows_attention_keeps_no_network_of_an_unloaded_model(bundle: Path, tmp_path: Path) -> None:
-    with contextlib.closing(aligning_pool()) as apart:
-        apart.command = [sys.executable, "-uc", COUNT]
-        first, second = (AlignerApart(apart, tmp_path / name) for name in "ab")
-        assert first._ask()["count"] == second._ask()["count"] == 2
-        del first
-        assert second._ask()["count"] == 1
-    question = {"directory": str(bundle), "config": {}, "device": "cpu", "prefix": ""}
-    assert aligning_worker.answer({**question, "kept": [str(bundle)]}, None) == {}
-    shutil.copytree(bundle, other := tmp_path / "other")
-    aligning_worker.answer({**question, "directory": str(other), "kept": [str(other)]}, None)
-    assert {key[0] for key in aligning_worker._ALIGNERS} == {str(other)}
-
-
 def test_translate_to_chooses_the_target(bundle: Path) -> None:
     served = load_model(bundle)
     assert into(served, "fr").target == "fr"
@@ -149,13 +131,3 @@ def test_a_model_of_one_pair_has_one_target(make_bundle: Any, tmp_path: Path) ->
     assert into(served, None) is into(served, "de") is served
     with pytest.raises(UserError, match=r"translate.to=fr: this model translates into de"):
         into(served, "fr")
-
-
-def test_threads_get_the_same_model(bundle: Path) -> None:
-    served, found = load_model(bundle), []
-    threads = [threading.Thread(target=lambda: found.append(served.into("en", "de"))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len({id(one) for one in found}) == 1
