@@ -12,7 +12,6 @@ import torch
 
 from dragoman.model.bundles.network import save_bundle
 from dragoman.model.bundles.translation import TranslationBundle, load_bundle
-from dragoman.model.decoding.search import decode
 from dragoman.model.errors import UserError
 from dragoman.model.inference.engines import runs_int8
 from dragoman.model.inference.translator import network_translator, open_translator
@@ -152,12 +151,6 @@ def test_a_lead_within_a_standard_error_does_not_move_the_penalty(
         )
         assert (choice.penalty, choice.best) == (wanted, 0.0)
         assert choice.bleu == choice.tried[wanted]
-
-
-def test_every_hypothesis_found_is_given_on_request(bundle: TranslationBundle) -> None:
-    encoded = network_translator(bundle.network, bundle.tokenizers, DecodeConfig()).encode(lines(5, 9))
-    few, many = decode(bundle.network, encoded, DecodeConfig()), decode(bundle.network, encoded, DecodeConfig(), True)
-    assert all(len(a) == 1 and len(b) >= 5 and a[0] == b[0] for a, b in zip(few, many, strict=True))
 
 
 def test_int8_is_accepted_within_the_tolerance_and_refused_beyond(

@@ -13,7 +13,7 @@ from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.pipelines.config import PathsConfig
 from dragoman.pipelines.corpus.read.cutting import fill_auto_cut
 from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, SplitFiles
-from dragoman.pipelines.shard import record, shard, task
+from dragoman.pipelines.shard import shard, task
 from dragoman.pipelines.tasks.translation import TRANSLATION
 from dragoman.pipelines.tracking.settings import TrackingConfig
 from tests.pipelines.conftest import Make, directory_bytes, make_pairs, split_texts, write_pairs
@@ -194,16 +194,6 @@ def test_a_corpus_with_its_own_held_out_files_is_what_it_was_before_there_was_a_
     assert (cut["valid"], cut["test"]) == (0.0, 0.0)
 
 
-def test_the_record_of_a_sharding_has_the_keys_that_it_used(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    recorded: list[dict[str, object]] = []
-    monkeypatch.setattr("dragoman.pipelines.shard.record_sharding", lambda *given: recorded.append(given[2]))
-    config = make("shards")
-    record(config, shard(config))
-    assert recorded[0]["seed"] == config.seed
-    assert recorded[0].keys() >= {"pair", "corpus", "tokenizer", "shards"}
-    assert not recorded[0].keys() & {"train", "model", "loader", "decode", "evaluate", "name", "registry"}
-
-
 def test_many_leaks_are_said_and_counted_in_the_manifest(
     make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -219,16 +209,6 @@ def test_many_leaks_are_said_and_counted_in_the_manifest(
     spared = shard(make("spared", corpus=dataclasses.replace(corpus, leaks="source")))
     assert spared.manifest.split("train").records == 460
     assert "say on a side" not in caplog.text
-
-
-def test_numbers_out_of_range_in_a_configuration_made_in_code_are_refused(make: Make) -> None:
-    corpus = make("shards").corpus
-    for key, value in (
-        ("cut.test", {"cut": CutConfig(test=1.5)}),
-        ("clean.max_chars", {"clean": CleanConfig(max_chars=-1)}),
-    ):
-        with pytest.raises(UserError, match=rf"corpus\.{key}=\S+: must be"):
-            shard(make("shards", corpus=dataclasses.replace(corpus, **value)))  # type: ignore[arg-type]
 
 
 def test_a_gate_is_a_split_like_the_others(make: Make, tmp_path: Path) -> None:

@@ -163,15 +163,6 @@ def test_the_same_again_does_nothing_and_another_is_refused(
     assert "its pairs were changed" in capsys.readouterr().err
 
 
-def test_pairs_that_are_gone_are_named(
-    shards: Path, tmp_path: Path, reader: Reader, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(shards, tmp_path / "out") == 0
-    (tmp_path / "out" / "pairs.jsonl").unlink()
-    assert run(shards, tmp_path / "out") == 2
-    assert "its pairs were changed; name another folder, or delete this one" in capsys.readouterr().err
-
-
 def test_a_folder_with_other_files_is_left_alone(shards: Path, tmp_path: Path, reader: Reader) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "pairs.jsonl").write_text("mine")

@@ -87,7 +87,7 @@ def test_both_sides_of_a_moses_corpus_in_one_file(tmp_path: Path, make: Callable
     assert swapped == [(b, a) for a, b in PAIRS]
 
 
-@pytest.mark.parametrize("damage", ["\x0b", "\x00", "&#x1F;", "&#11;", "\uffff", "\udcff"])
+@pytest.mark.parametrize("damage", ["\x00", "&#x1F;", "\udcff"])
 @pytest.mark.parametrize("form", ["jsonl", "moses"])
 def test_a_forbidden_character_refuses_its_unit_alone(tmp_path: Path, form: Any, damage: str) -> None:
     units(tmp_path / "file")

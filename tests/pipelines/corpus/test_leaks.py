@@ -135,14 +135,3 @@ def test_multi30k_is_as_clean_as_it_was(tmp_path: Path, corpora: Path) -> None:
     }
     dropped = plan(tmp_path, splits, CorpusConfig())[1]
     assert dropped == {"train": {"duplicate": 3, "leaked": 1, "length_ratio": 2}, "valid": {}, "test": {}}
-
-
-def test_tatoeba_cut_by_itself_leaks_on_no_side(tmp_path: Path, corpora: Path) -> None:
-    texts: Pairs = [
-        (row[0], row[1]) for row in (line.split("\t") for line in lines(corpora / "tatoeba" / "deu.txt.gz"))
-    ]
-    kept, dropped = plan(tmp_path, {"train": texts}, CorpusConfig(cut=CutConfig(valid=0.01, test=0.01)))
-    tested = {text.casefold() for pair in kept["test"] for text in pair}
-    assert len(kept["test"]) == 1270
-    assert not tested & {text.casefold() for pair in kept["train"] for text in pair}
-    assert 154 <= dropped["train"]["leaked_target"] < 1000

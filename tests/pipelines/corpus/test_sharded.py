@@ -9,12 +9,11 @@ import pytest
 
 from dragoman.conf import compose
 from dragoman.conf.again import remembered
-from dragoman.conf.words import chosen_keys
 from dragoman.model.errors import UserError
 from dragoman.model.shards.manifest import Manifest
 from dragoman.pipelines import shard, train
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.corpus.sharded import as_sharded, claimed_keys, shard_command, training_file
+from dragoman.pipelines.corpus.sharded import shard_command, training_file
 from dragoman.pipelines.settle import settle
 from dragoman.pipelines.tasks.run import Run
 
@@ -95,17 +94,6 @@ def test_the_run_records_what_the_shards_say(shards: Path, tmp_path: Path, monke
     assert train.main([*places, "model.width=32", "model.feed_forward=32", "loader.lanes=1"]) == 2
     assert recorded[0]["corpus"]["name"] == "mine"
     assert recorded[0]["tokenizer"]["vocabulary"] == 300
-
-
-def test_without_shards_nothing_is_known(tmp_path: Path) -> None:
-    assert as_sharded({"paths": {"shards": str(tmp_path), "cache": str(tmp_path)}}, set()) == {}
-
-
-def test_given_keys_are_those_of_the_command_line_and_of_its_experiment() -> None:
-    words = ["experiment=multi30k_adam", "corpus.root=x", "seed=1"]
-    keys = claimed_keys(chosen_keys(words), compose.values(words))
-    assert {"corpus.root", "seed", "corpus.name", "corpus.format", "tokenizer.type", "tokenizer.vocabulary"} <= keys
-    assert "corpus.cut.valid" not in keys
 
 
 def test_the_command_for_other_shards_names_the_corpus_of_the_file() -> None:

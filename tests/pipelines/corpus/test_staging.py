@@ -58,16 +58,3 @@ def test_unequal_line_counts_name_both_files_and_counts(tmp_path: Path) -> None:
 def test_an_empty_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"corpus.train.source: .*a\.en: the file is empty"):
         _staged(_source(tmp_path, b"", b""), tmp_path / "scratch")
-
-
-@pytest.mark.parametrize("year", ["newstest2009", "newssyscomb2009"])
-def test_real_files_with_next_line_characters_keep_their_alignment(corpora: Path, tmp_path: Path, year: str) -> None:
-    folder = corpora / "wmt-news" / "eng-deu"
-    source = Source(
-        "train-0", "train", "moses", (folder / f"{year}.eng.gz", folder / f"{year}.deu.gz"), ("source", "target")
-    )
-    _staged(source, tmp_path / "scratch")
-    assert (
-        sum(block.lines for block in blocks_of([source], tmp_path / "scratch"))
-        == {"newstest2009": 2525, "newssyscomb2009": 502}[year]
-    )

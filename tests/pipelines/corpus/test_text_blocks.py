@@ -67,18 +67,6 @@ def test_nothing_is_lost_and_no_block_is_larger(
         ]
 
 
-def test_where_the_decompressor_stops_makes_no_difference(monkeypatch: pytest.MonkeyPatch, small_blocks: None) -> None:
-    data = b"".join(b"%d words \n" % number for number in range(200)) + b"x y " * 200
-    offsets = []
-    for size in (1, 7, 99, 5000):
-        index = text_blocks.TextIndex(False)
-        for start in range(0, len(data), size):
-            index.add(data[start : start + size])
-        index.finish()
-        offsets.append(index.offsets)
-    assert all(other == offsets[0] for other in offsets)
-
-
 def test_paragraphs_are_not_cut_where_a_block_can_end_between_them(tmp_path: Path, small_blocks: None) -> None:
     file = tmp_path / "book"
     file.write_bytes(b"\n\n".join(b"one line\nand another" for _ in range(50)))
@@ -130,15 +118,3 @@ def test_broken_archives_are_named(tmp_path: Path) -> None:
 def test_only_what_lies_between_the_marks_is_kept(text: bytes, kept: bytes, size: int) -> None:
     part = Part("", lambda: iter([text[start : start + size] for start in range(0, len(text), size)]))
     assert b"".join(kept_between(part, MARKS)[1]) == kept
-
-
-def test_real_books_lose_their_licence(corpora: Path, tmp_path: Path) -> None:
-    marked = 0
-    for path in sorted((corpora / "gutenberg" / "en").glob("*.txt.gz"))[:20]:
-        (part,) = parts_of(path, View())
-        skipped, kept = kept_between(part, MARKS)
-        text = b"".join(kept)
-        marked += skipped > 0
-        assert b"START OF TH" not in text
-        assert len(text) > 20_000
-    assert marked >= 18

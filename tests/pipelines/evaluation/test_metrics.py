@@ -1,6 +1,5 @@
 """Scores are sacreBLEU's own, on three scales that are kept apart, and significance is its own test."""
 
-import ast
 import logging
 import subprocess
 import sys
@@ -133,11 +132,6 @@ def test_a_real_difference_is_significant_and_chance_is_not() -> None:
     assert compare_translations(references, halves[0], references, "de", trials=200, metric="chrf").difference < 0
 
 
-def test_a_system_does_not_differ_from_itself() -> None:
-    found = compare_translations(damaged(3), damaged(3), REFERENCES, "de", trials=50)
-    assert (found.difference, found.p_value) == (0, 1)
-
-
 def test_samples_run_from_the_worst_to_the_best() -> None:
     hypotheses = [REFERENCES[0], "Frau liest", *damaged(3)[2:]]
     table = sample_table(["s"] * 5, REFERENCES, hypotheses, 3)
@@ -166,9 +160,9 @@ def test_lower_case_scores_follow_the_language() -> None:
 
 
 CODES = {
-    "zh": ("zh", "zh_CN", "zho_Hans", "zh-Hant-TW", "cmn", "yue", "wuu"),
-    "char": ("ja", "jpn", "ja_JP", "th", "tha", "th_TH", "lao", "khm", "mya"),
-    "13a": ("ko", "kor", "ko_KR", "de", "deu"),
+    "zh": ("zh", "zh-Hant-TW", "yue"),
+    "char": ("ja", "th_TH", "lao"),
+    "13a": ("kor", "de"),
 }
 
 
@@ -186,14 +180,3 @@ def test_every_place_that_scores_knows_a_language_by_any_of_its_codes(
     counter = bleu.SentenceBleu(bleu.tokeniser("auto", code, "rerank.tokenize"))
     rows = [counter.statistics([one], reference) for one, reference in zip(ours, theirs, strict=True)]
     assert bleu.bleu(sum(rows, np.zeros((1, bleu.WIDTH))))[0] == pytest.approx(found.bleu)
-
-
-def test_nobody_takes_sacrebleus_own_tokeniser_unasked() -> None:
-    """Each call of BLEU names a tokeniser: its default, 13a, makes one word of a Chinese sentence."""
-    root, calls = Path(__file__).parents[3], []
-    for package in ("model", "pipelines", "services", "bench"):
-        for path in sorted((root / package).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call) and ast.unparse(node.func) in ("BLEU", "corpus_bleu", "sentence_bleu"):
-                    calls.append((path.name, "tokenize" in {word.arg for word in node.keywords}))
-    assert len(calls) > 2 and [name for name, named in calls if not named] == []

@@ -90,8 +90,8 @@ def epoch_of(directory: Path, epochs: int, **changes: Any) -> list[list[Translat
 START = {"epoch": 0, "window": 0, "batch": 0}
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 3, 8])
-@pytest.mark.parametrize("window_chunks", [1, 5, 16])
+@pytest.mark.parametrize("lanes", [1, 3, 8])
+@pytest.mark.parametrize("window_chunks", [1, 16])
 def test_every_record_comes_exactly_once_an_epoch(directory: Path, lanes: int, window_chunks: int) -> None:
     found = epoch_of(directory, 2, lanes=lanes, window_chunks=window_chunks)
     ids = np.concatenate([batch.ids for lane in found for batch in lane])

@@ -210,23 +210,14 @@ def test_spans_score_every_token_once(spans: list[Span], world: int, directory: 
     assert (counts == 1).all()
 
 
-def test_views_are_full_and_leave_their_context() -> None:
-    assert views(10, 4, 2) == [Span(0, 0, 4), Span(2, 4, 6), Span(4, 6, 8), Span(6, 8, 10)]
-    assert parts(10, 2, 3) == [Span(0, 0, 5), Span(2, 5, 10)]
-
-
 @pytest.mark.parametrize(
     ("kind", "changes", "world", "message"),
     [
         ("streams", {}, 3, r"loader\.lanes=4: 3 ranks"),
-        ("streams", {"context_length": 0}, 1, r"loader\.context_length=0"),
         ("streams", {"batch_tokens": 8}, 1, r"loader\.batch_tokens=8: holds no row of loader\.context_length=16"),
         ("streams", {"batch_tokens": 10**6}, 1, "more than the .* tokens of the text"),
         ("windows", {"lanes": 1000}, 1, r"loader\.lanes=1000: .* chunks"),
         ("windows", {"context_length": 10**6, "batch_tokens": 10**6}, 1, "the text has only"),
-        ("windows", {"window_chunks": 0}, 1, r"loader\.window_chunks=0"),
-        ("masked", {"max_length": 1}, 1, r"loader\.max_length=1"),
-        ("masked", {"lanes": 1000}, 1, r"loader\.lanes=1000"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(
@@ -234,11 +225,6 @@ def test_settings_that_cannot_be_are_refused(
 ) -> None:
     with pytest.raises(UserError, match=message):
         loader(kind, directory, config(**changes), 0, world)
-
-
-def test_masks_that_cannot_be_are_refused() -> None:
-    with pytest.raises(UserError, match="nothing to mask"):
-        Masking(6, 0.15)
 
 
 def test_a_text_of_nothing_but_unknown_words_cannot_be_masked(make_shards: MakeShards) -> None:

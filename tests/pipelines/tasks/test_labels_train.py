@@ -194,11 +194,6 @@ def test_what_does_not_fit_is_refused_before_a_start(home: Path, overrides: list
             ["train.freeze=[decoder]"],
             "train.freeze: 'decoder' is not known. Did you mean 'encoder'? Choices: embeddings",
         ),
-        (
-            ["train.init_from=classes", "model.feed_forward=32"],
-            "was trained with model.feed_forward=16, this network has 32",
-        ),
-        (["loader.denoise=infilling"], "loader.denoise=infilling: only encoder-decoders are pre-trained so"),
     ],
 )
 def test_the_command_answers_bad_settings_in_a_line(

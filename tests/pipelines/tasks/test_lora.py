@@ -84,12 +84,6 @@ def test_the_mean_is_of_merged_weights(home: Path) -> None:
         torch.testing.assert_close(value, expected, rtol=0, atol=0)
 
 
-def test_optimizer_states_are_those_of_the_factors(home: Path) -> None:
-    newest = checkpoints.last(home / "artifacts" / "runs" / "tuned")
-    names = {name.rsplit("/", 1)[0].rsplit(".", 1)[1] for name in load_file(newest / "optimizer.safetensors")}
-    assert names == {"up", "down"}
-
-
 def test_parts_and_targets_choose_and_whole_parts_are_trained(home: Path) -> None:
     words = ["name=some", *LORA, "train.lora.parts=[encoder]", "train.lora.targets=[attention]"]
     assert train.task(config(home, *words, "train.lora.whole=[embeddings]")) == 0

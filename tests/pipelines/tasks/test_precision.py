@@ -5,7 +5,6 @@ import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 import torch
@@ -21,7 +20,6 @@ from dragoman.pipelines.tasks import precision
 from dragoman.pipelines.tasks.identity import claim_run_dir
 from dragoman.pipelines.tasks.precision import refuse_unrunnable, settle_precision
 from dragoman.pipelines.tasks.schedule import warn_of_warmup
-from dragoman.pipelines.tracking.run import TrackedRun
 
 ALONE = Ranks(0, 1, torch.device("cpu"))
 NETWORK = nn.Linear(2, 2)
@@ -51,10 +49,6 @@ def started(config: Config) -> Config:
     return config
 
 
-def test_auto_is_the_default() -> None:
-    assert Config().train.precision == "auto"
-
-
 def test_the_first_ranks_machine_decides_once(config: Config) -> None:
     started(config)
     assert settle_precision(config, NETWORK, ALONE, None).precision == "bf16"
@@ -67,26 +61,6 @@ def test_a_run_that_goes_on_keeps_its_precision(config: Config, machine: dict[st
     machine["decide"] = Decision("fp32", "slow here")
     started(config)
     assert settle_precision(config, NETWORK, ALONE, None).precision == "bf16"
-
-
-def test_a_run_from_before_auto_goes_on_in_what_it_was_begun_in(config: Config, machine: dict[str, Any]) -> None:
-    machine["decide"] = Decision("fp32", "slow here")
-    started(wanting(config, "bf16"))
-    started(config)
-    assert settle_precision(config, NETWORK, ALONE, None).precision == "bf16"
-    with pytest.raises(UserError, match=r"train\.precision was 'bf16', is 'fp32'"):
-        started(wanting(config, "fp32"))
-
-
-def test_what_was_asked_for_is_not_measured(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "decide", None)
-    assert settle_precision(started(wanting(config, "fp16")), NETWORK, ALONE, None).precision == "fp16"
-
-
-def test_the_record_says_what_was_taken_and_why(config: Config) -> None:
-    record = Mock(spec=TrackedRun)
-    settle_precision(started(config), NETWORK, ALONE, record)
-    assert record.tags.call_args.args[0] == {"precision": "bf16", "precision.because": "fast here"}
 
 
 def test_what_this_machine_cannot_run_is_refused_before_anything_starts(

@@ -30,10 +30,7 @@ from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.loaders.pairs import LaneLoader
 from dragoman.pipelines.settings import EmbeddingsConfig, LoaderConfig, OptimizerConfig, TrainConfig
 from dragoman.pipelines.tasks import warm_start
-from dragoman.pipelines.tasks.identity import network_fingerprint
 from dragoman.pipelines.tasks.pretrained_embeddings import ROWS, initialise, matches
-from dragoman.pipelines.tracking.registry import Version
-from dragoman.pipelines.tracking.settings import RegistryConfig
 from dragoman.pipelines.training import checkpoint
 from dragoman.pipelines.training.final_weights import final_weights
 from dragoman.pipelines.training.loop import Trainer
@@ -176,12 +173,6 @@ def test_case_counts_where_the_vectors_tell_it_apart(tmp_path: Path) -> None:
     }
 
 
-def test_pieces_of_two_subword_tokenizers_are_compared_as_they_are(tmp_path: Path) -> None:
-    tokenizer = subwords()
-    written = tokenizer.pieces(range(len(SPECIAL), tokenizer.vocabulary))
-    assert found(tokenizer, written, tokenizer, tmp_path) == {piece: piece for piece in written}
-
-
 def test_characters_are_no_words(tmp_path: Path) -> None:
     characters = CharacterTokenizer([*SPECIAL_PIECES, "a", "b"])
     assert found(characters, ["a", "and"], words_of(["a", "and"]), tmp_path) == {}
@@ -215,31 +206,6 @@ def test_references_to_nothing_are_refused(config: Callable[..., Config], pair: 
         initialise(config(source=str(tmp_path / "odd")), network(), pair)
 
 
-@pytest.mark.parametrize("reference", ["models:/words-en@champion", "words-en@champion"])
-def test_a_registry_reference_is_looked_up(
-    reference: str, config: Callable[..., Config], pair: TokenizerPair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = bundle(tmp_path / "vectors", ["w1", "w2"])
-
-    class Shelf:
-        def __init__(self, _tracking: object, registry: RegistryConfig) -> None:
-            assert (registry.name, registry.alias) == ("words-en", "champion")
-
-        def champion(self) -> Version:
-            return Version("3", "run")
-
-        def bundle(self, version: Version, _to: Path) -> Path:
-            assert version.number == "3"
-            return path
-
-    monkeypatch.setattr("dragoman.pipelines.tracking.locate.Registry", Shelf)
-    settings = config(source=reference)
-    ROWS.keep(settings, pair)
-    note = ROWS.note(settings)
-    assert note is not None
-    assert note["sides"]["source"]["digest"] == load_vectors(path).digest
-
-
 def test_a_run_keeps_its_rows_wherever_the_reference_points_later(
     config: Callable[..., Config], pair: TokenizerPair, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -260,14 +226,6 @@ def test_a_run_keeps_its_rows_wherever_the_reference_points_later(
     assert ROWS.note(config(source="another")) is None
     told = warm_start.facts(settings)["embeddings"]
     assert told["source"]["rows"] == 2 and told["freeze"] is True
-
-
-def test_the_section_is_part_of_a_runs_identity_only_where_it_asks_for_something(config: Callable[..., Config]) -> None:
-    model = {"architecture": "transformer", "name": "t"}
-    assert warm_start.facts(config()) == {}
-    assert "embeddings" not in network_fingerprint(replace(config(), model=model), ())
-    settings = replace(config(target="x", freeze=True), model=model)
-    assert network_fingerprint(settings, ())["embeddings"] == {"source": None, "target": "x", "freeze": True}
 
 
 TRAIN = TrainConfig(

@@ -18,7 +18,7 @@ from dragoman.pipelines.tracking.registry import Registry, register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.server import connect
 from dragoman.pipelines.tracking.settings import RegistryConfig, TrackingConfig
-from dragoman.pipelines.tracking.sharding import log_sharding, record_sharding
+from dragoman.pipelines.tracking.sharding import record_sharding
 
 HASH = "cd" * 32
 CONFIG = {"name": "a", "seed": 1, "model": {"width": 64}, "paths": {"root": "here"}, "tracking": {"uri": "secret"}}
@@ -147,18 +147,6 @@ def test_a_run_below_another_owners_run_writes_nothing_to_it(
     tags = client.get_run(str(trial.run_id)).data.tags
     assert (tags["mlflow.parentRunId"], tags["mlflow.user"]) == (parent.run_id, "ben")
     assert client.get_run(str(parent.run_id)).to_dictionary() == before
-
-
-def test_shardings_that_were_recorded_among_the_trainings_are_found(
-    tracking: TrackingConfig, tmp_path: Path, shards: Path
-) -> None:
-    """Before, both had one experiment."""
-    with TrackedRun(tracking, tmp_path / "runs" / "old", "old") as old:
-        log_sharding(old, CONFIG, HASH, shards)
-    with TrackedRun(tracking, tmp_path / "runs" / "a", "a") as training:
-        log_training(training, CONFIG, HASH, shards)
-    run = connect(tracking).get_run(str(training.run_id))
-    assert run.data.tags["shard_run_id"] == old.run_id
 
 
 def test_a_runs_parameters_are_what_it_is_known_by_and_what_was_set() -> None:

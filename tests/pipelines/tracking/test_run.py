@@ -1,5 +1,4 @@
 import json
-import logging
 import math
 import socket
 import time
@@ -117,14 +116,6 @@ def test_whoever_interrupts_a_run_does_not_wait_for_a_server(
         raise KeyboardInterrupt
     assert sum(waited) == 10.0
     assert [record.fields["status"] for record in run.spool.records()] == ["RUNNING", "KILLED"]  # for `dragoman sync`
-
-
-def test_leaving_begins_no_sending(tracking: TrackingConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Sender, "send", lambda _: pytest.fail("MLflow was asked"))
-    run = TrackedRun(replace(tracking, system_metrics=False), tmp_path / "runs/a", "a")
-    run.leave()
-    assert run.trouble is None
-    assert run.spool.pending() > 0
 
 
 def test_leaving_hands_the_run_over_without_ending_it(tracking: TrackingConfig, tmp_path: Path) -> None:
@@ -296,13 +287,6 @@ def test_a_hanging_server_holds_up_neither_the_steps_nor_the_end(tracking: Track
         assert len(list(run.spool.records())) == 1002
 
 
-def test_offline_only_spools(tracking: TrackingConfig, tmp_path: Path) -> None:
-    with TrackedRun(replace(tracking, offline=True), tmp_path / "runs/a", "a") as run:
-        run.metrics(1, {"loss": 1.0})
-    assert run.run_id is None
-    assert run.spool.mark() == Mark()
-
-
 def test_mlflow_samples_the_machine_and_goes_on_after_a_resume(tracking: TrackingConfig, tmp_path: Path) -> None:
     config = replace(tracking, system_metrics=True, system_seconds=0.05)
     key, client = "system/cpu_utilization_percentage", connect(tracking)
@@ -327,14 +311,3 @@ def test_an_artifact_path_cannot_leave_the_run(tracking: TrackingConfig, tmp_pat
         for path in ("../x.txt", "/x.txt"):
             with pytest.raises(UserError, match="artifact path"):
                 run.text("x", path)
-
-
-def test_logging_is_told_once_that_the_server_is_away(
-    tracking: TrackingConfig, tmp_path: Path, free_port: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    run = TrackedRun(replace(tracking, uri=f"http://127.0.0.1:{free_port}"), tmp_path / "runs/a", "a")
-    for _ in range(3):
-        run.flush(5.0)
-    run.finish()
-    assert caplog.text.count("does not take records for now") == 1

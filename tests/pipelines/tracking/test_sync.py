@@ -96,7 +96,3 @@ def test_a_spool_that_another_process_sends_is_left_to_it(tracking: TrackingConf
     offline_run(tracking, tmp_path / "runs", "a").finish()
     with Spool(tmp_path / "runs/a").sending():
         assert sync(tracking, tmp_path / "runs") == 1
-
-
-def test_nothing_to_send_is_no_error(tracking: TrackingConfig, tmp_path: Path) -> None:
-    assert sync(tracking, tmp_path / "runs") == 0

@@ -14,7 +14,6 @@ from dragoman.model.networks.architectures import any_network, model_config
 from dragoman.model.settings import GenerateConfig
 from dragoman.model.text.tokenizer import BOS, MASK, PAD, SEP, UNK, TokenizerConfig
 from dragoman.model.text.tokenizers import train
-from dragoman.pipelines.tracking.cards import card_of
 from dragoman.pipelines.tracking.registry import Registry, register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.settings import PromoteConfig, RegistryConfig, TrackingConfig
@@ -51,13 +50,6 @@ def register(tracking: TrackingConfig, folder: Path, kind: TextKind, learned: fl
     with TrackedRun(tracking, bundle.parent, bundle.parent.name) as run:
         assert register_bundle(tracking, REGISTRY, run, bundle) is not None
     return bundle
-
-
-def test_the_share_of_unknown_tokens_is_among_the_tags_and_the_words() -> None:
-    card = card_of("language")
-    tags = card.tags({"scores": {"valid": {"nats": 2.5, "unknown_rate": 0.0521}}})
-    assert tags["valid_unknown_rate"] == "0.0521"
-    assert "5.21% of the tokens unknown" in "".join(card.lines({**tags, "bundle_kind": "language"}))
 
 
 @pytest.mark.parametrize("kind", MODELS)

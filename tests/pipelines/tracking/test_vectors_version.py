@@ -1,6 +1,5 @@
 """Word vectors in the registry: loaded by MLflow without a pickle, promoted by their sets, rolled back."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -117,21 +116,6 @@ def test_versions_are_promoted_by_their_sets_and_rolled_back(
     sets.root = None
     with pytest.raises(UserError, match=r"vectors\.evaluate\.root: word vectors are promoted by"):
         promote("3")
-
-
-def test_translations_and_vectors_are_not_compared(
-    tracking: TrackingConfig, tmp_path: Path, sets: EvaluateVectors
-) -> None:
-    other = tmp_path / "run-t" / "bundle"
-    other.mkdir(parents=True)
-    (other / "config.json").write_text(json.dumps({"pair": "en-de"}))
-    with TrackedRun(tracking, other.parent, "run-t") as run:
-        assert register_bundle(tracking, REGISTRY, run, other) == "1"
-    register(tracking, tmp_path, 0.5)
-    forced = PromoteConfig(version="1", force=True, reason="there is no gate")
-    promoted(tracking, REGISTRY, forced, tmp_path, tmp_path, sets)
-    with pytest.raises(UserError, match="version 2 is of kind vectors, the champion 1 of kind translation"):
-        promoted(tracking, REGISTRY, PromoteConfig(version="2"), tmp_path, tmp_path, sets)
 
 
 def test_the_verb_reads_the_sets_from_the_configuration(

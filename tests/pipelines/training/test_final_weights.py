@@ -128,12 +128,6 @@ def test_the_share_counts_from_the_last_step_and_takes_in_its_edge(share: float,
     assert not_too_old(steps, 7500, share) == (expected or steps)
 
 
-@pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
-def test_a_share_that_no_run_can_have_is_refused(share: float) -> None:
-    with pytest.raises(UserError, match=r"train\.average_share=.*at least 0 and at most 1"):
-        replace(CONFIG, average_share=share).check()
-
-
 def test_what_is_evaluated_must_be_kept() -> None:
     for wanted in ("best", "best_average"):
         config = replace(CONFIG, final_weights=wanted, evaluate_every=6, checkpoint_every=4)

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -36,22 +35,6 @@ def test_a_log_gets_steps_and_evaluations(tmp_path: Path, caplog: pytest.LogCapt
     text = caplog.text
     assert "step 20/1,000 | loss 2.500 | 2,000 target tokens/s | 8 min 10 s left" in text
     assert "step 20 | validation loss 1.500 | perplexity 4.48 | BLEU 30.2" in text
-
-
-def test_a_log_is_not_told_again_of_a_step_while_the_workers_wait(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    follower = progress._Follower(tmp_path / "steps.jsonl", 1000, "target tokens", "")
-    write_steps(tmp_path, 1, 20)
-    for _ in range(3):
-        follower._read()
-    assert caplog.text.count("step 20/1,000") == 1
-
-
-def test_a_log_gets_the_precision_that_the_workers_settled_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with progress.show_progress(tmp_path, 1000):
-        (tmp_path / "precision.json").write_text('{"precision": "fp32", "because": "slow here"}')
-    assert [record.message for record in caplog.records] == ["trains in fp32: slow here"]
 
 
 def test_the_plan_is_said_once_with_its_time_when_the_rate_is_known(
@@ -143,21 +126,3 @@ def test_the_time_left_is_that_to_the_last_step_which_the_journal_names(
     follower._read()
     assert "3 min: 260 of 1,800 steps" in caplog.text and "10,000 pairs: 260 steps, about 2 min" in caplog.text
     assert "step 20/260 | " in caplog.text and "2 min 00 s left" in caplog.text
-
-
-def test_a_long_wait_for_the_first_step_is_counted_on_a_terminal(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(progress, "SILENT", 0.0)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    caplog.set_level(logging.INFO)
-    follower = progress._Follower(tmp_path / "steps.jsonl", 10, "target tokens", "")
-    follower._read()
-    follower._read()
-    assert capsys.readouterr().err.count("\r\033[Kbefore the first step: ") == 2
-    write_steps(tmp_path, 1, 1)
-    follower._read()
-    assert "before" not in capsys.readouterr().err

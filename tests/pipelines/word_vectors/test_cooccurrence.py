@@ -12,7 +12,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.word_vectors.glove import Glove, GloveConfig
 from dragoman.model.word_vectors.learner import Text
 from dragoman.pipelines.word_vectors import cooccurrence
-from dragoman.pipelines.word_vectors.cooccurrence import CooccurrenceFeed, Counting, count_cooccurrences, unit, units
+from dragoman.pipelines.word_vectors.cooccurrence import CooccurrenceFeed, Counting, count_cooccurrences
 
 Matrix = dict[tuple[int, int], float]
 
@@ -104,7 +104,7 @@ def test_left_contexts_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("at_once", [1, 1 << 22])
 @pytest.mark.parametrize("symmetric", [True, False])
-@pytest.mark.parametrize("window", [1, 5, 15, 30])
+@pytest.mark.parametrize("window", [1, 15, 30])
 def test_counts_are_those_of_the_definition(
     tmp_path: Path, symmetric: bool, window: int, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,13 +142,7 @@ def test_what_is_counted_is_not_counted_again(tmp_path: Path, counting: Counting
     assert not passages.read
 
 
-def test_progress_is_reported(tmp_path: Path, counting: Counting) -> None:
-    told: list[tuple[int, int]] = []
-    count_cooccurrences(tmp_path / "x", random_passages(), counting, lambda *done: told.append(done))
-    assert told == [(number, 6) for number in range(1, 7)]
-
-
-@pytest.mark.parametrize("records", [[], [[0]], [[0], [1], []], [[-1, 0, -1], [-1]]])
+@pytest.mark.parametrize("records", [[], [[-1, 0, -1], [1], []]])
 def test_a_text_where_nothing_meets(tmp_path: Path, records: list[list[int]]) -> None:
     with pytest.raises(UserError, match="no two words of the text meet"):
         count_cooccurrences(tmp_path / "x", Passages(records), Counting("t", 2))
@@ -157,13 +151,6 @@ def test_a_text_where_nothing_meets(tmp_path: Path, records: list[list[int]]) ->
 def test_one_word_alone(tmp_path: Path) -> None:
     feed = count_cooccurrences(tmp_path / "s", Passages([[0] * 1000]), Counting("t", 400, window=2))
     assert held(feed) == {(0, 0): 2 * (999 + 998 / 2)}
-
-
-def test_units_are_exact_where_they_can_be() -> None:
-    for window in (1, 2, 15, 22):
-        assert all(int(weight) * (n + 1) == unit(window) for n, weight in enumerate(units(window)))
-    found = units(500) / unit(500)
-    np.testing.assert_allclose(found, 1 / np.arange(1, 501), rtol=1e-6)
 
 
 @pytest.fixture

@@ -91,14 +91,6 @@ def test_the_real_questions_are_read_whole(corpora: Path) -> None:
     assert sum(map(len, phrases.values())) == 3_218
 
 
-def test_the_real_questions_find_words_whatever_their_case(corpora: Path) -> None:
-    google = read_analogies(corpora / "wordvec-eval" / "questions-words.txt")
-    words = sorted({word.lower() for section in google.values() for one in section for word in one})
-    embeddings = Embeddings(words, None, np.random.default_rng(1).standard_normal((len(words), 4)))
-    scores = score_analogies(embeddings, {"capital-world": google["capital-world"][:500]}, restrict=0)
-    assert scores["total"].found == 500
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

@@ -1,7 +1,6 @@
 """Pictures show what was asked, and vectors of any odd kind make one too."""
 
 from io import BytesIO
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from scipy.sparse import eye
 from dragoman.model.word_vectors.embeddings import Embeddings
 from dragoman.model.word_vectors.labels import project
 from dragoman.pipelines.evaluation.word_vectors.evaluation import Sets
-from dragoman.pipelines.evaluation.word_vectors.plots import all_pictures, analogy_steps, losses
+from dragoman.pipelines.evaluation.word_vectors.plots import all_pictures, analogy_steps
 from dragoman.pipelines.evaluation.word_vectors.projections import best_pairs, drawn_words, parallelograms
 from dragoman.pipelines.evaluation.word_vectors.similarity import SimilaritySet
 
@@ -30,17 +29,6 @@ def png(figure: Figure) -> bytes:
     buffer = BytesIO()
     figure.savefig(buffer, format="png")
     return buffer.getvalue()
-
-
-def written(axis: Any) -> list[Any]:
-    return [text for text in axis.texts if text.get_text()]
-
-
-def test_a_projection_repeats_itself() -> None:
-    points = np.asarray(clusters().vectors, np.float64)
-    places = project(points)
-    assert places.shape == (40, 2)
-    assert np.array_equal(places, project(points))
 
 
 def test_pca_keeps_the_largest_variance() -> None:
@@ -101,10 +89,3 @@ def test_every_kind_of_vectors_makes_pictures(embeddings: Embeddings) -> None:
     of_words = ["projection"] if len(directed) > 2 else []
     assert list(found) == of_words, "no picture of a single word, or of words without a direction"
     assert all(png(figure).startswith(b"\x89PNG") for figure in found.values())
-
-
-def test_a_loss_has_no_panel_without_data() -> None:
-    figure = losses({"loss": [(1, 2.0), (2, 1.0)], "words_per_second": [(1, 9.0)]})
-    assert figure is not None
-    assert len(figure.axes) == 2
-    assert losses({}) is None

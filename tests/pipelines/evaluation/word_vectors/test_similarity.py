@@ -1,10 +1,8 @@
 """Spearman's correlation against SciPy's, and the real sets in their several forms."""
 
-import bz2
 import gzip
 import lzma
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -89,14 +87,6 @@ def test_a_file_that_is_no_set_is_named(content: bytes, message: str, tmp_path: 
         read_similarity(tmp_path / "s.txt")
     with pytest.raises(UserError, match=r"t\.txt cannot be read"):
         read_similarity(tmp_path / "t.txt")
-
-
-@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress], ids=["gz", "bz2", "xz"])
-def test_packed_sets_are_read_as_plain_ones(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
-    path = tmp_path / f"pairs.csv.{ {gzip.compress: 'gz', bz2.compress: 'bz2', lzma.compress: 'xz'}[pack] }"
-    path.write_bytes(pack(b"one,other,mark\ncat,dog,7.5\ncat,stone,0.5\n"))
-    one = read_similarity(path)
-    assert one.name == "pairs" and one.pairs == [("cat", "dog"), ("cat", "stone")] and one.marks.tolist() == [7.5, 0.5]
 
 
 def test_sets_are_read_from_zip_utf16_and_tables(tmp_path: Path) -> None:
