@@ -15,12 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 # Modules that processes of ours begin with, and what is imported next: libraries that bring an OpenMP of their own.
 BEGINNINGS = {
     "the command line": "import dragoman.services.cli, torch",
-    "the endpoint's engine": "import dragoman.services.cli, ctranslate2",
     "python -m dragoman.pipelines.train, under torchrun": "import dragoman.pipelines.train",
     "a worker of Ray, of a training or of tasks": "import dragoman.pipelines.cluster.ray_train",
     "a job": "import dragoman.services.jobs.runner, torch",
-    "python -m bench train": "import bench.__main__; bench.__main__.main(['nonsense']); import torch",
-    "tests": "import tests.conftest, torch",
 }
 
 

@@ -77,26 +77,16 @@ def same(one: list[list[Hypothesis]], other: list[list[Hypothesis]]) -> None:
     np.testing.assert_allclose([x[0].score for x, _ in lists], [y[0].score for _, y in lists], rtol=0.02)
 
 
-SHAPES: list[dict[str, object]] = [  # of the first three each value meets each of the others
+SHAPES: list[dict[str, object]] = [
     {"norm": "pre", "activation": "relu", "positions": "sinusoidal"},
-    {"norm": "pre", "activation": "gelu", "positions": "learned"},
-    {"norm": "post", "activation": "gelu", "positions": "sinusoidal"},
-    {"norm": "post", "activation": "relu", "positions": "learned"},
+    {"norm": "post", "activation": "gelu", "positions": "learned"},
     {"norm": "pre", "tie": "target"},
-    {"norm": "post", "tie": "none"},
-    {"norm": "pre", "norm_kind": "rms"},
-    {"norm": "post", "norm_kind": "rms"},
-    {"activation": "swiglu"},
-    {"norm": "pre", "positions": "rotary"},
-    {"norm": "post", "positions": "rotary"},
-    {"kv_heads": 2},
-    {"kv_heads": 1},
+    {"norm": "post", "tie": "none", "kv_heads": 1},
+    {"norm": "post", "norm_kind": "rms", "positions": "rotary"},
     {"norm": "pre", "norm_kind": "rms", "activation": "swiglu", "positions": "rotary", "kv_heads": 2},
     {"activation": "silu", "output_bias": True},
     {"norm": "pre", "norm_kind": "rms", "activation": "gelu_tanh", "tie": "inputs"},
-    {"source_prefix": [9, 12]},
-    {"norm": "pre", "source_prefix": [9], "target_prefix": [10]},
-    {"target_prefix": [10, 11]},
+    {"norm": "pre", "source_prefix": [9], "target_prefix": [10, 11]},
 ]
 
 

@@ -27,16 +27,12 @@ transformers = pytest.importorskip("transformers")
 OPTIONS = ImportOptions("en", "de")
 CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "marian": (folders.marian, {}),
-    "marian relu": (folders.marian, {"activation_function": "relu"}),
     "marian of many languages": (folders.marian, {"languages": ("fra", "deu")}),
-    "marian without scale": (folders.marian, {"scale_embedding": False}),
     "marian of three tables": (folders.marian, {"tie_word_embeddings": False}),
     "marian of a table a side": (folders.marian, {"share_encoder_decoder_embeddings": False}),
     "m2m": (folders.m2m, {}),
     "m2m of another padding": (folders.m2m, {"pad_token_id": 0}),
-    "m2m of three tables": (folders.m2m, {"tie_word_embeddings": False}),
     "nllb": (folders.nllb, {}),
-    "nllb of three tables": (folders.nllb, {"tie_word_embeddings": False}),
     "bart": (folders.bart, {}),
     "bart with scale": (folders.bart, {"scale_embedding": True, "activation_function": "relu"}),
 }

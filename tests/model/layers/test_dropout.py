@@ -15,8 +15,8 @@ def test_mask_keeps_the_rounded_share_and_scales_by_it() -> None:
     assert abs(mask.mean().item() - 1.0) < 0.004
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-@pytest.mark.parametrize("p", [0.001, 0.1, 0.3, 0.5, 0.995])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("p", [0.001, 0.3, 0.995])
 def test_the_mask_is_the_comparison_of_bytes_in_every_type(dtype: torch.dtype, p: float) -> None:
     torch.manual_seed(5)
     mask = byte_mask(torch.empty(37, 41, dtype=dtype), p)

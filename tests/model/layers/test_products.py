@@ -1,10 +1,9 @@
 """The linear layer in few numbers of rows."""
 
-import pytest
 import torch
 from torch import Tensor, nn
 
-from dragoman.model.layers.products import ROWS, Product
+from dragoman.model.layers.products import Product
 
 
 def results(layer: nn.Linear, x: Tensor) -> list[Tensor]:
@@ -26,25 +25,6 @@ def test_added_rows_change_neither_output_nor_gradients() -> None:
     both = results(ours, x), results(plain, x)
     assert len(both[0]) == 4
     torch.testing.assert_close(*both, rtol=0.02, atol=0.02)
-
-
-@pytest.mark.parametrize("shape", [(1, 1, 16), (3, 7, 16), (ROWS, 16), (5, 13, 16)])
-def test_a_half_precision_product_has_a_multiple_of_rows(
-    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows: list[int] = []
-    plain = nn.Linear.forward
-
-    def counted(layer: nn.Linear, x: Tensor) -> Tensor:
-        rows.append(len(x))
-        return plain(layer, x)
-
-    monkeypatch.setattr(nn.Linear, "forward", counted)
-    layer = Product(16, 8)
-    with torch.autocast("cpu", torch.bfloat16):
-        assert layer(torch.zeros(shape)).shape == (*shape[:-1], 8)
-    assert rows[0] % ROWS == 0
-    assert rows[0] - ROWS < torch.zeros(shape).numel() // 16 <= rows[0]
 
 
 def test_without_half_precision_it_is_a_plain_layer() -> None:

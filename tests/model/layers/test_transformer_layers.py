@@ -128,16 +128,11 @@ def test_without_attention_dropout_training_leaves_the_weights_of_attention_alon
     ("changes", "message"),
     [
         ({"heads": 3}, r"model\.heads=3: must divide model\.width=16"),
-        ({"heads": 0}, r"model\.heads=0: must divide"),
         ({"kv_heads": 3}, r"model\.kv_heads=3: must divide model\.heads=4\. Choices: 1, 2, 4, or 0"),
-        ({"kv_heads": 8}, r"model\.kv_heads=8: must divide"),
         ({"kv_heads": -2}, r"model\.kv_heads=-2: must divide"),
         ({"width": 15, "heads": 5}, "even width"),
         ({"width": 12, "positions": "rotary"}, r"rotary: turns pairs of numbers, but a head has 3"),
-        ({"max_positions": 0}, r"model\.max_positions=0: must be at least 1"),
         ({"dropout": 1.0}, r"model\.dropout=1\.0: must be at least 0 and below 1"),
-        ({"attention_dropout": -0.1}, r"model\.attention_dropout=-0\.1: must be at least 0 and below 1"),
-        ({"activation_dropout": 1.5}, r"model\.activation_dropout=1\.5: must be at least 0 and below 1"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused_by_name(changes: dict[str, object], message: str) -> None:

@@ -30,8 +30,7 @@ TRANSFORMERS = table(
     {"architecture": "transformer", **SIZES, "encoder_layers": 2, "decoder_layers": 2},
     [
         {},
-        *({"norm": "pre"}, {"positions": "learned"}, {"positions": "rotary"}, {"norm_kind": "rms"}),
-        *({"activation": "swiglu"}, {"kv_heads": 1}, {"kv_heads": 2, "tie": "none"}, {**MODERN, "tie": "target"}),
+        *({"norm": "pre", "positions": "learned"}, {"kv_heads": 1, "tie": "none"}, {**MODERN, "tie": "target"}),
         {"activation": "gelu_tanh", "output_bias": True, "tie": "inputs"},
         {"activation": "silu", "source_prefix": [7, 8], "target_prefix": [9, 10]},
     ],
@@ -40,8 +39,7 @@ PREFIXED = table(
     {"architecture": "prefixlm", **SIZES, "layers": 3, "max_positions": 40},
     [
         {},
-        *({"norm": "pre"}, {"norm_kind": "rms"}, {"activation": "swiglu"}, {"activation": "gelu", "tie": False}),
-        *({"positions": "learned"}, {"positions": "rotary"}, {"kv_heads": 1}, MODERN),
+        *({"norm": "pre", "positions": "learned"}, {"activation": "gelu", "tie": False}, MODERN),
     ],
 )
 FIXED = {"architecture": "rnnenc", "embedding": 6, "width": 8, "dropout": 0.0}
@@ -59,14 +57,13 @@ ATTENDING = table(
     {"architecture": "gpt", **SIZES, "layers": 2, "max_positions": 24},
     [
         {},
-        *({"norm": "post"}, {"norm_kind": "rms"}, {"activation": "swiglu"}, {"activation": "relu", "tie": False}),
-        *({"positions": "rotary"}, {"positions": "sinusoidal"}, {"kv_heads": 1}, MODERN),
+        *({"norm": "post", "positions": "sinusoidal"}, {"activation": "relu", "tie": False, "kv_heads": 1}, MODERN),
     ],
 )
 CARRYING: dict[str, Settings] = {
     **table(
         {"architecture": "rnnlm", "embedding": 4, "width": 5, "layers": 2, "dropout": 0.0, "tie": False},
-        [{"cell": cell} for cell in ("rnn_tanh", "rnn_relu", "lstm", "gru")],
+        [{"cell": cell} for cell in ("rnn_tanh", "lstm", "gru")],
     ),
     "rnnlm_attention": {**groups.merge_choice("model", "rnnlm_attention"), "embedding": 8, "width": 12}
     | {"layers": 2, "dropout": 0.0, "past": 5},

@@ -14,7 +14,7 @@ from dragoman.model.inference.translator import open_translator
 from dragoman.model.networks.architectures import model_config
 from dragoman.model.text.tokenizer import SPECIAL_PIECES, TokenizerPair
 from dragoman.model.text.words import WordTokenizer
-from tests.model.networks.examples import RECURRENT, SEARCH, translation
+from tests.model.networks.examples import RECURRENT, translation
 
 
 def words() -> TokenizerPair:
@@ -67,8 +67,3 @@ def test_a_bundle_of_one_architecture_opened_as_another_is_refused(tmp_path: Pat
         opened_as(model={**record["model"], "attention": "dot"})
     with pytest.raises(UserError, match="has shape"):
         opened_as(model={**record["model"], "cell": "lstm"})
-
-
-def test_an_unknown_attention_is_refused_with_choices() -> None:
-    with pytest.raises(UserError, match=r"attention: 'aditive' is not known\. Did you mean 'additive'\?"):
-        model_config({**SEARCH, "attention": "aditive"})

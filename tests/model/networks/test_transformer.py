@@ -8,7 +8,6 @@ from torch import nn
 
 from dragoman.model.errors import UserError
 from dragoman.model.layers.positions import sinusoids
-from dragoman.model.networks.architectures import model_config
 from dragoman.model.networks.transformer import Transformer, TransformerConfig
 from dragoman.model.text.tokenizer import PAD
 from tests.model.networks.examples import sentences
@@ -101,10 +100,3 @@ def test_attention_maps_are_distributions_with_readable_names() -> None:
     assert maps["decoder.0.cross"].shape == (2, 4, 6, 5)
     for weights in maps.values():
         torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
-
-
-def test_unknown_architecture_and_key_are_refused_with_choices() -> None:
-    with pytest.raises(UserError, match=r"Did you mean 'transformer'\?"):
-        model_config({"architecture": "transfomer"})
-    with pytest.raises(UserError, match=r"'head' is not known\. Did you mean 'heads'\?"):
-        model_config({"architecture": "transformer", "head": 4})

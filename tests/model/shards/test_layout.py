@@ -10,7 +10,7 @@ from dragoman.model.shards.layout import npy_header, padding, tar_header
 
 
 @pytest.mark.parametrize("name", ["000000-0000.json", "123456-12345.tgt_off.npy", "x" * 100])
-@pytest.mark.parametrize("size", [0, 22, 511, 7754, 8**11 - 1])
+@pytest.mark.parametrize("size", [0, 511, 8**11 - 1])
 def test_tar_headers_are_tarfiles_own(name: str, size: int) -> None:
     member = tarfile.TarInfo(name)
     member.size, member.mtime, member.mode = size, 0, 0o644

@@ -49,22 +49,6 @@ def test_a_reader_holds_few_shards_mapped_however_many_there_are(
     assert Path("/proc/self/maps").read_text(encoding="utf-8").count(str(directory)) <= 3
 
 
-def test_rows_are_looked_at_once_while_their_shard_stays_mapped(
-    make_shards: MakeShards, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    directory = make_shards(random_records(40), shard=20)
-    looked: list[str] = []
-    monkeypatch.setattr("dragoman.model.shards.reader.check_rows", lambda where, *_: looked.append(where))
-    reader = ShardReader(directory, "train")
-    reader.chunk(0), reader.chunk(0), reader.chunk(1)
-    assert len(looked) == 4 and len(set(looked)) == 2  # each side of each chunk
-    monkeypatch.setattr("dragoman.model.shards.reader.MAPPED", 1)
-    reader.chunk(reader.chunks - 1)  # of the other shard: the first is let go
-    before = len(looked)
-    reader.chunk(0)
-    assert len(looked) == before + 2
-
-
 def test_monolingual_records_have_an_empty_target(make_shards: MakeShards) -> None:
     records = random_records(20)
     reader = ShardReader(make_shards([(source, None) for source, _ in records]), "train")

@@ -1,14 +1,12 @@
 """Training of subwords: the model that the library makes of the lines, to the byte, whatever way it was given them."""
 
 import io
-from collections import Counter
 
 import numpy as np
 import pytest
 import sentencepiece
 
-from dragoman.model.text import subword_training
-from dragoman.model.text.subword_training import LONGEST, count_words, train_subwords
+from dragoman.model.text.subword_training import LONGEST, train_subwords
 from dragoman.model.text.tokenizer import SPECIAL_PIECES, Kind, TokenizerConfig
 from dragoman.model.text.tokenizers import draw_lines
 
@@ -64,15 +62,6 @@ def test_a_model_is_that_of_the_lines_to_the_byte(
     trained = train_subwords(config, lines)
     assert trained.vocabulary == vocabulary
     assert trained.serialise() == by_the_library(config, lines)
-
-
-def test_words_are_counted_in_the_order_in_which_they_first_occur(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [*made_up(1000), "", "other  blanks"]
-    counts = Counter(word for line in lines for word in line.split(" ") if word)
-    monkeypatch.setattr(subword_training, "BLOCK_TEXTS", 64)
-    assert list(count_words(lines).items()) == list(counts.items())
-    assert counts["two"] == 1 and "" not in counts
-    assert count_words([]) == {}
 
 
 def test_drawn_lines_are_the_same_for_ever() -> None:

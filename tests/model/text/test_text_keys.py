@@ -36,9 +36,3 @@ def test_a_key_is_that_of_the_line_wherever_it_stands() -> None:
     sides = "\n".join(lines).encode(), "\n".join(reversed(lines)).encode()
     alone_pairs = [pair_keys(one.encode(), other.encode())[0] for one, other in zip(lines, lines[::-1], strict=True)]
     assert pair_keys(*sides).tolist() == alone_pairs
-
-
-def test_the_bits_of_keys_are_set_in_half_of_them() -> None:
-    keys, _ = folded_keys("\n".join(alike()))
-    shares = np.unpackbits(keys.view(np.uint8).reshape(-1, 8), axis=1).mean(0)
-    assert abs(shares - 0.5).max() < 0.01

@@ -140,7 +140,7 @@ def test_a_record_in_pieces_or_whole_gives_the_same_table() -> None:
 
 
 @pytest.mark.parametrize("config", [OneHotConfig(), BagOfWordsConfig(), TfidfConfig()])
-@pytest.mark.parametrize("records", [[], [[]], [["?"], []], [["the"]], [["the", "cat"]]])
+@pytest.mark.parametrize("records", [[], [["?"], []], [["the", "cat"]]])
 def test_empty_records_and_two_words_alone(config: counting.Config, records: list[list[str]]) -> None:
     tables = count_vectors(config, [text(records, WORDS[:2])], 2)
     width = len(records) if isinstance(config, TfidfConfig) else 2

@@ -103,7 +103,7 @@ def test_all_cosines_agree_with_the_plain_way(monkeypatch: pytest.MonkeyPatch) -
     assert embeddings.similarities(pairs) == pytest.approx((plain[pairs[:, 0]] * plain[pairs[:, 1]]).sum(1), abs=1e-6)
 
 
-@pytest.mark.parametrize("queries", range(1, 15))
+@pytest.mark.parametrize("queries", [1, 2, 7, 8, 14])
 def test_any_number_of_queries_gives_the_same_cosines(queries: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "SMALL", 60)
     embeddings = random_embeddings()

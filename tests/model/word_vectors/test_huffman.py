@@ -5,7 +5,6 @@ import heapq
 import numpy as np
 import pytest
 
-from dragoman.model.word_vectors import huffman
 from dragoman.model.word_vectors.huffman import HuffmanTree
 
 FIBONACCI = np.array([832040, 514229, 317811, 196418, 121393, 75025, 46368, 28657, 17711, 10946, 6765, 4181, 2584])
@@ -43,18 +42,6 @@ def test_codes_are_optimal_and_prefix_free(counts: np.ndarray) -> None:
     assert tree.longest == max(map(len, codes))
 
 
-@pytest.mark.parametrize("piece", [1, 7, 65_536])
-def test_a_node_is_visited_by_the_words_behind_it(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huffman, "PIECE", piece)
-    tree = HuffmanTree.of(np.array([8, 4, 3, 1]))  # the root, then all words but the first, then the last two
-    assert tree.visits(np.array([0.1, 0.2, 0.3, 0.4])).tolist() == pytest.approx([1.0, 0.9, 0.7])
-    counts = np.maximum(1, (1e4 / np.arange(1, 101)).astype(np.int64))
-    visits = HuffmanTree.of(counts).visits(counts.astype(float))
-    assert visits[0] == counts.sum()
-    assert (np.diff(visits) <= 0).all()
-    assert visits.sum() == least_length(counts)
-
-
 @pytest.mark.parametrize("counts", TEXTS.values(), ids=TEXTS.keys())
 def test_paths_lead_from_the_root_to_one_word_each(counts: np.ndarray) -> None:
     tree = HuffmanTree.of(counts)
@@ -66,11 +53,3 @@ def test_paths_lead_from_the_root_to_one_word_each(counts: np.ndarray) -> None:
             ends.setdefault((int(tree.nodes[i]), int(tree.codes[i])), set()).add(behind)
     assert len(ends) == 2 * (len(counts) - 1)
     assert all(len(behind) == 1 for behind in ends.values())
-
-
-def test_inner_nodes_are_numbered_by_falling_weight() -> None:
-    counts = TEXTS["zipf"]
-    tree = HuffmanTree.of(counts)
-    weights = np.bincount(tree.nodes, weights=np.repeat(counts, np.diff(tree.offsets)))
-    assert len(weights) == len(counts) - 1
-    assert (np.diff(weights) <= 0).all()

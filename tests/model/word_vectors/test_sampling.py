@@ -10,10 +10,8 @@ UNIFORM = np.full(1000, 7)
 EXTREME = np.array([10**15, 1, 1])
 
 
-@pytest.mark.parametrize(
-    "counts", [ZIPF, UNIFORM, EXTREME, np.array([1, 1])], ids=["zipf", "uniform", "extreme", "two"]
-)
-@pytest.mark.parametrize("exponent", [0.75, 1.0, 0.0, -0.5])
+@pytest.mark.parametrize("counts", [ZIPF, EXTREME, np.array([1, 1])], ids=["zipf", "extreme", "two"])
+@pytest.mark.parametrize("exponent", [0.75, 0.0, -0.5])
 def test_the_alias_table_is_the_distribution(counts: np.ndarray, exponent: float) -> None:
     table = AliasTable.of(counts, exponent)
     weights = counts.astype(float) ** exponent

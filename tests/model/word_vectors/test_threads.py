@@ -1,6 +1,5 @@
 """A text cut into shares."""
 
-import threading
 from itertools import pairwise
 
 import numpy as np
@@ -42,16 +41,3 @@ def test_results_come_in_the_order_of_the_parts_and_errors_come_out() -> None:
     with pytest.raises(ZeroDivisionError):
         pool.work(lambda number, part: 1 // (number - 3), parts)
     assert pool.work(lambda number, part: number, parts) == [0, 1, 2, 3]
-
-
-def test_all_parts_are_worked_on_at_once_by_threads_that_stay() -> None:
-    parts, pool, meeting = shares(text(5000), 3), ThreadPool(), threading.Barrier(3, timeout=10)
-
-    def work(number: int, part: Text) -> int:
-        meeting.wait()
-        return threading.get_ident()
-
-    first = pool.work(work, parts)
-    assert len(set(first)) == 3
-    assert first[0] == threading.get_ident()
-    assert set(pool.work(work, parts)) == set(first)
