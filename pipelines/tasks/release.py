@@ -2,6 +2,7 @@
 
 import json
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from dragoman.pipelines.tracking.registry import register_bundle
 from dragoman.pipelines.training.publishing import publish
 
 open_bundle = later("dragoman.model.inference.kinds:open_bundle")
+LATE = 0.1  # part of its time by which a command may end late before it leaves out sentences
 logger = logging.getLogger(__name__)
 
 
@@ -34,6 +36,8 @@ def release(config: Config, run: Run, task: Task, say: Callable[[str], object] =
     directory = run.folder / paths.BUNDLE
     config = replace(config, bundle=None)
     with run.record() as tracked:
+        if minutes := config.train.max_minutes:
+            config = task.within(config, tracked, run.began + (1 + LATE) * 60 * minutes - time.time())
         if stored_origin(task, directory) == plain(task.training.weights_origin(config)):
             logger.info(f"the bundle {directory} is of these weights already")
             bundle = open_bundle(directory)

@@ -5,6 +5,7 @@ import json
 import logging
 import tempfile
 import textwrap
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from dragoman.model.bundles.translation import TranslationBundle, load_bundle
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.inference.aligner import open_aligner
 from dragoman.model.inference.engines import TorchEngine
-from dragoman.model.inference.translator import open_translator
+from dragoman.model.inference.translator import network_translator, open_translator
 from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.plural import plural
 from dragoman.model.shards.manifest import read_manifest
@@ -35,6 +36,7 @@ from dragoman.pipelines.tasks.split_comparison import compared
 from dragoman.pipelines.tracking.promotion import Comparison
 from dragoman.pipelines.tracking.registry import Registry, Version
 from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.training.time_limit import fixed_seconds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,6 +45,8 @@ MOST, EXAMPLES, LONGEST = 8, 4, 90  # samples, attention maps, characters of a m
 WIDTH = 100  # characters of a line
 LINE = 0.2  # inches
 TRANSLATIONS = "translations.json"  # in a bundle: what it makes of the validation set, for a promotion
+SAMPLE = 16  # held-out sentences that tell how long one takes
+SEARCHES = 2.0  # all of a release, in searches of such a sample: one of a larger batch, and four by the quick exports
 COLOURS = {"source": "#555555", "translation": "#2463a8", "reference": "#2f8f5b"}
 logger = logging.getLogger(__name__)
 
@@ -113,7 +117,8 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> Transla
         **noise_facts(config),
     }
     measures = "valid" in manifest.texts and NOISE not in facts
-    valid = held_out(config.shard_dir, "valid", config.languages) if measures else None
+    sentences = config.evaluate.sentences
+    valid = held_out(config.shard_dir, "valid", config.languages, sentences) if measures else None
     made: dict[str, list[str]] = {}  # an engine -> its translations of the validation set
     if decode.length_penalty == "auto" and valid is not None:
         choice = tune_length_penalty(
@@ -140,6 +145,35 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> Transla
         if engine in made:
             keep_translations(bundle, valid[0], engine, made[engine])
     return bundle
+
+
+def within(config: Config, tracked: TrackedRun, seconds: float) -> Config:
+    """Returns settings of a release that takes at most so many seconds, by the time of a first batch.
+
+    A network that has learned little writes every translation to its maximum length: then fewer sentences are held out.
+    """
+    manifest = read_manifest(config.shard_dir)
+    if "valid" not in manifest.texts or noise_facts(config):
+        return config
+    tokenizers = load_pair(config.shard_dir, manifest.tokenizer)
+    network, _ = final_network(config, tracked, tokenizers.source.vocabulary, tokenizers.target.vocabulary)
+    assert isinstance(network, TranslationNetwork), "the task is translation"
+    sources, _ = held_out(config.shard_dir, "valid", config.languages, SAMPLE)
+    translator = network_translator(network, tokenizers, config.decode, manifest.normalisation)
+    translator.translate(sources[:1])  # first-call costs are not speed
+    began = time.monotonic()
+    translator.translate(sources)
+    each = (time.monotonic() - began) / len(sources)
+    texts = [manifest.texts[split][config.languages[0]] for split in ("valid", config.evaluate.split)]
+    wanted = config.evaluate.sentences or max(text["lines"] for text in texts)
+    fitting = max(SAMPLE, int((seconds - fixed_seconds()) / (SEARCHES * each)))
+    if fitting >= wanted:
+        return config
+    logger.warning(
+        f"{config.train.max_minutes:g} min: one held-out sentence takes {each:.2g} s to translate; the release "
+        f"translates the first {fitting:,} of {wanted:,}"
+    )
+    return replace(config, evaluate=replace(config.evaluate, sentences=fitting))
 
 
 def noise_facts(config: Config) -> dict[str, Any]:

@@ -116,6 +116,7 @@ class Trainer:
         """`held_out` yields this rank's share of the validation batches; `bleu` is called on every rank together."""
         keep_few_products()  # unless a command has done so
         self.begun_with, self.time_limit, self.one_pass = config, time_limit, 0.0
+        self.undecided_until = math.inf  # seconds of training
         self.config, self.run_dir, self.ranks, self.seed, self.lanes = config, run, ranks, seed, lanes
         self.network = network.to(ranks.device)
         self.objective = Objective(network, loss, config.loss)
@@ -134,6 +135,8 @@ class Trainer:
         with keep_freed_memory(), publisher(self.run_dir, self.ranks) as publish:
             self.resume(publish)
             publish.begin(self.progress.step)
+            if self.time_limit:
+                self.undecided_until = publish.seconds + self.ranks.from_first(self.time_limit.left())
             self._steps(publish, report)
         return self.progress
 
@@ -166,8 +169,7 @@ class Trainer:
             if self.time_limit and self.time_limit.is_due(progress.limit, step, publish.seconds):
                 config = self._limit_steps(self.time_limit, step, publish)
             if config.max_minutes and step < config.max_steps and publish.seconds >= self._last_second:
-                slower = "; the steps became slower than planned" if progress.limit.steps else ""
-                progress.stopped = f"{config.max_minutes:g} min are over: step {step:,} of {config.max_steps:,}{slower}"
+                progress.stopped = self._time_is_over(step)
             if step % RETURN_EVERY == 0 and self.ranks.device.type == "cpu":
                 return_freed()
             last = step >= config.max_steps or bool(progress.stopped)
@@ -190,7 +192,14 @@ class Trainer:
     @property
     def _last_second(self) -> float:
         """The seconds of training, over all starts, after which a run with a time limit ends where it is."""
-        return self.progress.limit.seconds or 60 * self.config.max_minutes
+        return self.progress.limit.seconds or self.undecided_until
+
+    def _time_is_over(self, step: int) -> str:
+        """Returns the reason to end at `step`."""
+        of = f"step {step:,} of {self.config.max_steps:,}"
+        if self.progress.limit.steps:
+            return f"{self.config.max_minutes:g} min are over: {of}; the steps became slower than planned"
+        return f"{self.config.max_minutes:g} min: {of}, which are too slow to plan; the rest is evaluation and release"
 
     def _limit_steps(self, limit: TimeLimit, step: int, publish: Publisher) -> TrainConfig:
         """Decides or corrects the number of steps on the first rank, for all; returns the settings that follow."""

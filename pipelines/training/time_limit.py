@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dragoman.model.processor import load_per_core
 from dragoman.pipelines.settings import TrainConfig
 
 DECIDE, LATEST = 0.03, 0.15  # parts of the time after which the number is decided: by `ENOUGH` steps, by `FEW`
@@ -19,6 +20,13 @@ SPARE = 0.03  # part of the time that is not planned
 EVALUATING = 0.05  # part of the time for evaluations
 MOST_RELEASE = 0.5  # part of the time: what has learned too little to end its sentences takes longest to evaluate
 FIXED = 12.0  # seconds, at least, of imports before `began` and of a release that do not depend on the texts
+BUSY = 2.0  # processes at work for each core, from which on others slow a run down; its own are fewer
+
+
+def fixed_seconds() -> float:
+    """Returns `FIXED` on this machine with its present load."""
+    load = load_per_core()
+    return FIXED * (load if load >= BUSY else 1.0)
 
 
 @dataclass
@@ -80,6 +88,10 @@ class TimeLimit:
     _since: tuple[int, float] | None = None  # from which a step's time is taken
     _checks: list[float] = field(default_factory=lambda: [DECIDE, *CORRECT])
 
+    def left(self) -> float:
+        """Returns the seconds of training, from now on, in which the number of steps must be decided."""
+        return max(0.0, (1 - MOST_RELEASE) * (60 * self.minutes - (self.clock() - self.began)))
+
     def is_due(self, limit: Limit, step: int, seconds: float) -> bool:
         """Returns True if the number of steps must be decided or corrected now, at `seconds` of training."""
         self._start = self._start or (step - 1, seconds)
@@ -103,7 +115,7 @@ class TimeLimit:
         total = 60 * self.minutes
         gone = self.clock() - self.began
         start = gone - (seconds - self._start_seconds)  # of the workers: a busy machine is as slow at the end
-        release = min(max(FIXED, start) + self.passes * one_pass, MOST_RELEASE * total)
+        release = min(max(fixed_seconds(), start) + self.passes * one_pass, MOST_RELEASE * total)
         left = total - gone - release
         most = max(1, int(EVALUATING * total / max(one_pass, 1e-9)))  # evaluations
         expected = min(most, config.max_steps // config.evaluate_every + 1) * one_pass if first else 0.0

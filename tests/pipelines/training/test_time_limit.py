@@ -49,11 +49,15 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock(0.2)
     monkeypatch.setattr(journal, "time", SimpleNamespace(monotonic=clock))
     monkeypatch.setattr(time_limit, "FIXED", 4.0)
+    monkeypatch.setattr(time_limit, "load_per_core", lambda: 1.0)
     return clock
 
 
-def timed(shards: Path, run: Path, clock: Clock, config: TrainConfig = LONG, report: Any = nothing) -> Trainer:
-    limit = TimeLimit(config.max_minutes, clock.now, passes=3.0, clock=lambda: clock.now)
+def timed(
+    shards: Path, run: Path, clock: Clock, config: TrainConfig = LONG, report: Any = nothing, start: float = 0.0
+) -> Trainer:
+    """Trains for a command that began `start` seconds ago."""
+    limit = TimeLimit(config.max_minutes, clock.now - start, passes=3.0, clock=lambda: clock.now)
     return train(shards, run, config, report=report, time_limit=limit)
 
 
@@ -106,6 +110,26 @@ def test_a_machine_that_slows_down_ends_early_and_says_so(shards: Path, tmp_path
     assert notes(tmp_path)[-1] == trainer.progress.stopped
     assert trainer.progress.stopped.startswith(f"1 min are over: step {trainer.progress.step:,} of ")
     assert checkpoints.newest_step(tmp_path) == trainer.progress.step
+
+
+def test_a_run_whose_steps_are_too_slow_to_plan_ends_when_half_of_what_was_left_is_over(
+    shards: Path, tmp_path: Path, clock: Clock
+) -> None:
+    clock.tick = 2.0
+    trainer = timed(shards, tmp_path, clock, start=50.0)
+    assert trainer.progress.step in (1, 2) and not trainer.progress.limit.steps
+    assert trainer.progress.stopped.startswith(f"1 min: step {trainer.progress.step} of 2,000, which are too slow")
+    assert checkpoints.newest_step(tmp_path) == trainer.progress.step
+
+
+def test_more_is_kept_for_the_release_on_a_machine_that_others_work_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def release(load: float) -> float:
+        monkeypatch.setattr(time_limit, "load_per_core", lambda: load)
+        limit = TimeLimit(5.0, began=0.0, passes=3.0, clock=lambda: 20.0)
+        assert not limit.is_due(time_limit.Limit(), 1, 1.0)
+        return limit.decide(LONG, time_limit.Limit(), 10, 10.0, one_pass=1.0).release
+
+    assert [release(load) for load in (0.5, 1.5, 4.0, 40.0)] == [15.0, 15.0, 51.0, 150.0]
 
 
 def test_a_number_is_corrected_where_the_speed_has_changed(shards: Path, tmp_path: Path, clock: Clock) -> None:
