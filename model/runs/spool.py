@@ -72,9 +72,6 @@ class Spool:
         # Shared, unlike dragoman.model.files.exclusive: driver and worker may both write. Held until this process ends.
         fcntl.flock(self._writer, fcntl.LOCK_SH)
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        size = os.fstat(self._descriptor).st_size
-        if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
-            os.write(self._descriptor, b"\n")  # ends a killed writer's torn record, which is skipped
 
     def append(self, kind: str, when: int | None = None, **fields: Any) -> None:
         """Adds a record. Returns at once, without syncing to the disk; see `sync`. Raises OSError: the disk is full."""
@@ -82,7 +79,10 @@ class Spool:
         entry = {"kind": kind, "time": now() if when is None else when, **fields}
         line = json.dumps(entry, ensure_ascii=False, separators=(",", ":"), default=_plain).encode() + b"\n"
         with self._write:
-            if os.write(self._descriptor, line) < len(line):  # the next `open` ends the torn record
+            size = os.fstat(self._descriptor).st_size
+            if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
+                line = b"\n" + line  # ends the torn record of a killed writer or a full disk, which is skipped
+            if os.write(self._descriptor, line) < len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
 
     def sync(self) -> None:

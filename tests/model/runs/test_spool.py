@@ -82,15 +82,17 @@ def test_the_identity_is_made_once(spool: Spool) -> None:
     assert spool.identity() == Spool(spool.run_dir).identity()
 
 
-def test_a_record_that_a_full_disk_tears_is_an_error_and_the_next_start_goes_on(
-    spool: Spool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("starts", [False, True], ids=["the same writer", "the next start"])
+def test_a_record_that_a_full_disk_tears_is_an_error_and_the_next_is_kept(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch, starts: bool
 ) -> None:
     real = os.write
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
         patch.setattr(os, "write", lambda descriptor, data: real(descriptor, data[:25]))
         spool.append("metrics", step=1, values={"loss": 1.0})
-    again = Spool(spool.run_dir)
-    again.open()
+    again = Spool(spool.run_dir) if starts else spool
+    if starts:
+        again.open()
     again.append("metrics", step=2, values={"loss": 1.0})
     assert [one.fields["step"] for one in again.records()] == [2]
 
