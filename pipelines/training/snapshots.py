@@ -63,13 +63,15 @@ def newest(elsewhere: Remote) -> Snapshot:
 def pull(run: Path, elsewhere: Remote) -> Snapshot:
     """Makes the run's folder equal to the newest snapshot, unless it continues from that one already; returns it.
 
+    Where the bucket has none, the folder stays as it is.
+
     Raises UserError: a remote file differs from the one that was sent. Raises RefusedError, AwayError.
     """
     run.mkdir(parents=True, exist_ok=True)
     with exclusive(run / SNAPSHOT_LOCK, wait=True):  # the ranks of a machine have one folder
         for _ in range(3):  # superseded files may be removed while we fetch them
             snapshot = newest(elsewhere)
-            if snapshot.number == base(run):
+            if snapshot.number in (0, base(run)):
                 return snapshot
             with contextlib.suppress(NotThereError):
                 _fetch(run, elsewhere, snapshot)

@@ -91,6 +91,19 @@ def test_a_number_to_begin_at_that_is_too_low_or_lost_does_no_harm(machines: "it
     assert found == snapshots.newest(first.elsewhere) and found.number == 3
 
 
+def test_a_bucket_that_was_emptied_leaves_the_folder_and_gets_it_again(machines: "itertools.chain[Machine]") -> None:
+    first, second = next(machines), next(machines)
+    attempt = snapshots.begin(first.run, first.elsewhere)
+    first.save(1, attempt)
+    snapshots.send(first.run, first.elsewhere, attempt)
+    for name in ("head.json", "snapshots/000001.json", "snapshots/000002.json"):
+        remote.delete(first.elsewhere.at(name))
+    with publishing.publisher(first.run, ALONE):
+        assert first.step() == 1
+    snapshots.pull(second.run, second.elsewhere)
+    assert second.step() == 1
+
+
 def test_an_attempt_that_was_overtaken_publishes_nothing(machines: "itertools.chain[Machine]") -> None:
     first, second, third = next(machines), next(machines), next(machines)
     attempt = snapshots.begin(first.run, first.elsewhere)
