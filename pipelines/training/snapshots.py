@@ -14,6 +14,7 @@ import contextlib
 import hashlib
 import json
 import logging
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -31,6 +32,7 @@ from dragoman.model.storage.retry import ExistsError, NotThereError
 
 LARGE = ".safetensors"  # files that are not read into memory: they never change under their name
 EVERY = 1.0  # seconds between two looks for a new checkpoint
+AGAIN = 10.0  # seconds until a failed send is tried again
 PATIENCE = 20.0  # seconds of one try beside the training
 logger = logging.getLogger(__name__)
 
@@ -101,15 +103,18 @@ def begin(run: Path, elsewhere: Remote) -> int:
     raise attempts.StaleAttemptError(f"{elsewhere.address}: another start of the run has taken over")
 
 
-def send(run: Path, elsewhere: Remote, attempt: int) -> None:
+def send(run: Path, elsewhere: Remote, attempt: int, there: set[str] | None = None) -> None:
     """Makes a snapshot of the folder, if it has changed; each object is sent once.
+
+    `there`: the objects that sends before this one have uploaded, for a snapshot or in vain; kept up to date.
 
     Raises StaleAttemptError: another attempt has taken over; the folder records it. Raises FileNotFoundError: a
     file was removed meanwhile: send again. Raises RefusedError, AwayError.
     """
     number = base(run)
     before = _read(elsewhere, number) if number else Snapshot()
-    there = before.objects
+    there = set() if there is None else there
+    there |= before.objects
     files: dict[str, tuple[int, str]] = {}
     for name in sorted(_names(run)):
         files[name] = _send_file(run / name, elsewhere, there)
@@ -127,7 +132,9 @@ def send(run: Path, elsewhere: Remote, attempt: int) -> None:
             f"{elsewhere.address}: attempt {attempt} was replaced by attempt {attempt_there}; nothing more of this one "
             f"is kept"
         ) from None
-    for sha256 in before.objects - snapshot.objects:
+    gone = there - snapshot.objects
+    there -= gone
+    for sha256 in gone:
         remote.delete(elsewhere.at(f"objects/{sha256}"), elsewhere.deadline)
 
 
@@ -138,22 +145,24 @@ def sending(run: Path, elsewhere: Remote, attempt: int) -> Iterator[None]:
     Raises StaleAttemptError: another start has taken over. Raises ServiceError: the last checkpoint could not be sent.
     """
     patient = replace(elsewhere, deadline=min(PATIENCE, retry.DEADLINE))
+    there: set[str] = set()
     sent: Path | None = None
     said: Exception | None = None
+    again = 0.0  # by the monotonic clock, after a failed send
 
-    def look(_last: bool) -> None:
-        nonlocal sent, said
+    def look(last: bool) -> None:
+        nonlocal sent, said, again
         checkpoint = checkpoints.newest(run)
-        if checkpoint == sent:
+        if checkpoint == sent or (time.monotonic() < again and not last):
             return
         try:
-            send(run, patient, attempt)
+            send(run, patient, attempt, there)
         except FileNotFoundError:  # an old checkpoint was removed while it was being sent
             return
         except (ServiceError, UserError, OSError) as problem:
             if said is None:
                 logger.warning(f"checkpoints wait in {run} until they can be sent ({problem})")
-            said = problem
+            said, again = problem, time.monotonic() + AGAIN
             return
         except attempts.StaleAttemptError as stale:  # the next checkpoint finds that too
             logger.error(str(stale))
@@ -165,7 +174,7 @@ def sending(run: Path, elsewhere: Remote, attempt: int) -> Iterator[None]:
     with repeated(look, EVERY, "publisher"):
         yield
     try:
-        send(run, elsewhere, attempt)
+        send(run, elsewhere, attempt, there)
     except (ServiceError, UserError) as away:
         raise ServiceError(
             f"the last checkpoint could not be sent ({away}). It is kept in {run}; the same command, given on this "

@@ -1,5 +1,6 @@
 """Runs in a bucket: what another machine finds after any end of the first, and whose word counts."""
 
+import hashlib
 import itertools
 import logging
 import time
@@ -178,6 +179,7 @@ def test_a_remote_that_is_away_stops_nothing_and_gets_all_when_it_is_back(
 ) -> None:
     monkeypatch.setattr(snapshots, "PATIENCE", 0.1)
     monkeypatch.setattr(snapshots, "EVERY", 0.05)
+    monkeypatch.setattr(snapshots, "AGAIN", 0.1)
     first, second = next(machines), next(machines)
     caplog.set_level(logging.INFO)
     with publishing.publisher(first.run, ALONE) as publish:
@@ -192,6 +194,26 @@ def test_a_remote_that_is_away_stops_nothing_and_gets_all_when_it_is_back(
             time.sleep(0.05)
     snapshots.pull(second.run, second.elsewhere)
     assert second.step() == 3 and "had to wait is sent" in caplog.text
+
+
+def test_a_send_that_failed_is_tried_again_later_and_sends_what_is_missing(
+    machines: "itertools.chain[Machine]", s3: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "PATIENCE", 0.1)
+    monkeypatch.setattr(snapshots, "EVERY", 0.05)
+    monkeypatch.setattr(snapshots, "AGAIN", 1e6)
+    first = next(machines)
+    with publishing.publisher(first.run, ALONE) as publish:
+        s3.requests.clear()
+        away = s3.fault("away", "PUT", "/snapshots/", times=1e9)
+        first.save(1, publish.attempt)
+        time.sleep(1.0)
+        tried = 1e9 - away.times
+        s3.faults.clear()
+    large = (first.run / "checkpoints" / "step-00000001" / "network.safetensors").read_bytes()
+    uploads = [one for one in s3.requests if one.startswith("PUT") and hashlib.sha256(large).hexdigest() in one]
+    assert 0 < tried < 10, "one try and its repeats within the patience"
+    assert len(uploads) == 1
 
 
 def test_a_remote_that_stays_away_is_said_at_the_end_and_the_same_machine_goes_on(
