@@ -114,11 +114,11 @@ def publisher(run: Path, ranks: Ranks) -> Iterator[Publisher]:
             from dragoman.pipelines.training import snapshots  # with the libraries of addresses
 
             publish.attempt = ranks.from_first(snapshots.begin(run, elsewhere) if ranks.first else None)
-            if ranks.first:
-                stack.enter_context(snapshots.sending(run, elsewhere, publish.attempt))
-            else:
+            if not ranks.first:
                 snapshots.pull(run, elsewhere)
             ranks.wait()
+            if ranks.first:  # not before: ranks of its machine have its folder, and may fetch into it until here
+                stack.enter_context(snapshots.sending(run, elsewhere, publish.attempt))
         try:
             yield publish
         finally:

@@ -243,6 +243,25 @@ def test_a_loop_that_fails_leaves_its_last_checkpoint(machines: "itertools.chain
     assert second.step() == 1
 
 
+def test_nothing_is_sent_before_all_ranks_have_the_files(
+    machines: "itertools.chain[Machine]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "EVERY", 0.01)
+    first = next(machines)
+    with publishing.publisher(first.run, ALONE) as publish:
+        first.save(1, publish.attempt)
+    seen: list[int] = []
+
+    class Slow(Ranks):
+        def wait(self) -> None:
+            seen.append(snapshots.newest(first.elsewhere).number)
+            time.sleep(0.5)
+            seen.append(snapshots.newest(first.elsewhere).number)
+
+    with publishing.publisher(first.run, Slow(0, 1, torch.device("cpu"))):
+        assert len(set(seen)) == 1
+
+
 def test_a_plain_folder_is_not_sent(tmp_path: Path) -> None:
     with publishing.publisher(tmp_path, ALONE) as publish:
         assert publish.attempt == 1
