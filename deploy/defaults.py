@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any, get_type_hints
 
+import yaml
+
 from dragoman.conf import groups
 from dragoman.model.networks.architectures import architecture
 from dragoman.model.schema import settings_of
@@ -66,11 +68,22 @@ def stale() -> dict[str, str]:
     for file, section, schema in schemas():
         shown = groups.content(file)
         values = _but_references(defaults(schema()), shown[section] if section else shown)
-        text = (groups.FOLDER / f"{file}.yaml").read_text(encoding="utf-8")
-        wanted = groups.with_values(found.get(file, text), {section: values} if section else values)
-        if wanted != text:
-            found[file] = wanted
+        text = found.get(file, groups.text(file))
+        edits = _edits(yaml.compose(text), shown, {section: values} if section else values)
+        for start, end, value in sorted(edits, reverse=True):
+            found[file] = text = text[:start] + value + text[end:]
     return found
+
+
+def _edits(section: yaml.Node, shown: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[tuple[int, int, str]]:
+    """Yields (start, end, new text) of each value of a section that is not shown as it is."""
+    for key, node in section.value:
+        value = values.get(key.value, shown[key.value])
+        if isinstance(node, yaml.MappingNode) and node.value and isinstance(value, dict) and value:
+            yield from _edits(node, shown[key.value], value)
+        elif value != shown[key.value]:
+            new = yaml.safe_dump([value], default_flow_style=True, width=1_000_000, allow_unicode=True, sort_keys=False)
+            yield node.start_mark.index, node.end_mark.index, new.strip()[1:-1]
 
 
 def _but_references(defaults: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:

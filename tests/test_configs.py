@@ -1,7 +1,9 @@
 """Every shipped configuration composes, types, and builds what it names; mistakes are refused by name."""
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import is_dataclass
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -56,6 +58,16 @@ def test_the_commented_files_say_what_the_dataclasses_say() -> None:
     shown = {section for _, section, _ in defaults.schemas()} | DEFAULTS.keys()
     plain = {"", "pair", "seed", "models", "name", "paths", *SHARED}
     assert shown | plain == {section for root in groups.roots() for section in groups.sections(root)} | plain
+
+
+def test_make_defaults_writes_changed_values_in_their_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = groups.text("recipe")
+    stale = recipe.replace("  max_minutes: 0.0 #", "  max_minutes: 7 #").replace("    lr: 0.", "    lr: 1.")
+    assert stale.count("\n") == recipe.count("\n") and "    lr: 1." in stale and "max_minutes: 7 #" in stale
+    monkeypatch.setattr(groups, "FOLDER", shutil.copytree(groups.FOLDER, tmp_path / "conf"))
+    (tmp_path / "conf" / "recipe.yaml").write_text(stale, encoding="utf-8")
+    assert defaults.main(["--check"]) == 1 and groups.text("recipe") == stale
+    assert defaults.main([]) == 0 and groups.text("recipe") == recipe
 
 
 def test_the_same_configuration_has_the_same_fingerprint() -> None:
