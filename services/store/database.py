@@ -175,7 +175,10 @@ def _make_sqlite(file: Path) -> None:
         try:
             with contextlib.closing(sqlite3.connect(draft)) as connection:
                 connection.execute("PRAGMA journal_mode=WAL")
-            os.link(draft, file)  # of several the first wins, and all open it
+            try:
+                os.link(draft, file)  # of several the first wins, and all open it
+            except OSError:  # some file systems have no hard links
+                file.touch(0o600, exist_ok=False)
         finally:
             Path(draft).unlink()
 

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -211,6 +212,17 @@ def test_quotas_are_replaced_not_added(access: Access) -> None:
 def test_a_url_that_names_no_database_is_refused_by_its_key(url: str, words: str) -> None:
     with pytest.raises(UserError, match=f"service.ledger: .*{words}"):
         Database(url)
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_new_sqlite_file_is_its_owners_alone(links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError("this file system has no hard links")
+
+    if not links:
+        monkeypatch.setattr("os.link", refused)
+    with closing(Database(f"sqlite:///{tmp_path}/ledger.db")):
+        assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("ledger.db*")} == {0o600}
 
 
 def test_who_waits_for_an_answer_writes_before_the_loop_which_still_gets_its_turns() -> None:
