@@ -258,12 +258,16 @@ def keep_translations(bundle: TranslationBundle, sources: Sequence[str], engine:
 
 
 def stored_translations(bundle: TranslationBundle, sources: Sequence[str], engine: str) -> list[str] | None:
-    """Returns the bundle's translations of these sources by that engine; None if it has none."""
+    """Returns the bundle's translations of these sources by that engine; None if it has not one for each."""
     if TRANSLATIONS not in bundle.files:
         return None
-    content = json.loads((bundle.directory / TRANSLATIONS).read_text(encoding="utf-8"))
-    made: list[str] = content["translations"]
-    return made if content["of"] == origin_of(bundle, sources, engine) else None
+    try:
+        content = json.loads((bundle.directory / TRANSLATIONS).read_text(encoding="utf-8"))
+        of, made = content["of"], [str(text) for text in content["translations"]]
+    except (ValueError, TypeError, KeyError):
+        return None
+    fits = made == content["translations"] and len(made) == len(sources)
+    return made if fits and of == origin_of(bundle, sources, engine) else None
 
 
 def origin_of(bundle: TranslationBundle, sources: Sequence[str], engine: str) -> dict[str, Any]:

@@ -93,3 +93,17 @@ def test_translations_are_taken_of_the_same_weights_sources_search_and_engine(tm
     assert stored_translations(wider, ["a", "b"], "torch") is None
     other.add_file(bundle.directory / TRANSLATIONS)
     assert stored_translations(other, ["a", "b"], "torch") is None
+
+
+@pytest.mark.parametrize(
+    "change", [b"", b"[]", b"{}", '"translations": ["x"]', '"translations": "xy"', '"translations": ["x", 1]']
+)
+def test_malformed_translations_are_made_again(change: bytes | str, tmp_path: Path) -> None:
+    bundle = make(tmp_path / "one", True)
+    keep_translations(bundle, ["a", "b"], "torch", ["x", "y"])
+    file = bundle.directory / TRANSLATIONS
+    whole = file.read_text(encoding="utf-8")
+    new = whole.replace('"translations": ["x", "y"]', change) if isinstance(change, str) else change.decode()
+    assert new != whole
+    file.write_text(new, encoding="utf-8")
+    assert stored_translations(bundle, ["a", "b"], "torch") is None
