@@ -12,6 +12,7 @@ from dragoman.pipelines.config import Config
 from dragoman.pipelines.settle import settle
 from dragoman.pipelines.shard import shard
 from dragoman.pipelines.tasks import launch
+from dragoman.pipelines.training.time_limit import TimeLimit
 
 WORDS = ("anna", "ben", "carl", "sees", "hears", "likes", "the", "cat", "dog", "bird", "fish", "horse")
 LINES = [f"{a} {b} the {c} , and {c} {b} {a} ." for a in WORDS for b in WORDS for c in WORDS]
@@ -35,6 +36,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_first_step_warns_of_nothing(
     experiment: str, home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(TimeLimit, "left", lambda _: 1e-9)
     monkeypatch.setattr(launch, "release", lambda *_: None)  # it comes after the last step, and takes most of the time
     caplog.set_level(logging.WARNING)
     composed = compose.typed(Config, compose.values([f"experiment={experiment}"]))

@@ -136,7 +136,14 @@ class Trainer:
             self.resume(publish)
             publish.begin(self.progress.step)
             if self.time_limit:
-                self.undecided_until = publish.seconds + self.ranks.from_first(self.time_limit.left())
+                left = self.ranks.from_first(self.time_limit.left())
+                if not left:
+                    raise UserError(
+                        f"train.max_minutes={self.config.max_minutes:g}: the time was over before the first step could "
+                        "be planned, so late did the workers start. Nothing is released. The same command goes on with "
+                        "new time; a larger limit gives it more"
+                    )
+                self.undecided_until = publish.seconds + left
             self._steps(publish, report)
         return self.progress
 

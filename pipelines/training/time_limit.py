@@ -89,8 +89,13 @@ class TimeLimit:
     _checks: list[float] = field(default_factory=lambda: [DECIDE, *CORRECT])
 
     def left(self) -> float:
-        """Returns the seconds of training, from now on, in which the number of steps must be decided."""
-        return max(0.0, (1 - MOST_RELEASE) * (60 * self.minutes - (self.clock() - self.began)))
+        """Returns the seconds of training, from now on, in which the number of steps must be decided.
+
+        0: fewer than that takes.
+        """
+        total = 60 * self.minutes
+        left = (1 - MOST_RELEASE) * (total - (self.clock() - self.began))
+        return left if left > DECIDE * total else 0.0
 
     def is_due(self, limit: Limit, step: int, seconds: float) -> bool:
         """Returns True if the number of steps must be decided or corrected now, at `seconds` of training."""

@@ -12,6 +12,7 @@ from dragoman.model.runs.spool import Spool
 from dragoman.pipelines import train
 from dragoman.pipelines.shard import shard
 from dragoman.pipelines.tasks import launch
+from dragoman.pipelines.training.time_limit import TimeLimit
 from tests.pipelines.tasks.test_language_train import LINES, MODELS, config
 
 FIRST = ["train.max_steps=8", "train.optimizer.lr=0.01"]
@@ -111,8 +112,9 @@ def test_a_run_without_a_checkpoint_is_planned_anew(home: Path, tmp_path: Path) 
 
 
 def test_the_plan_of_a_run_with_a_time_limit_is_its_number_of_steps(
-    home: Path, caplog: pytest.LogCaptureFixture
+    home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(TimeLimit, "left", lambda _: 60.0)  # however slow the machine is
     limit = ("train.max_steps=5000", "train.max_minutes=0.05")  # less than a release takes: it ends once it is planned
     run = start(home, "timed", "cosine", *limit)
     last = len(rates(run))

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from dragoman.model.bundles.translation import load_bundle
-from dragoman.model.runs import journal, paths
+from dragoman.model.errors import UserError
+from dragoman.model.runs import checkpoints, journal, paths
 from dragoman.pipelines import train
 from dragoman.pipelines.tasks import translation_release
+from dragoman.pipelines.training.time_limit import TimeLimit
 from tests.pipelines.tasks.test_warm_start import config
 
 
@@ -22,10 +24,14 @@ def test_a_command_whose_time_is_over_ends_early_and_says_so(
     home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(translation_release, "SAMPLE", 5)
-    late = config(home, "name=late", "train.max_minutes=0.001")
+    late = config(home, "name=late", "train.max_minutes=0.00001")
+    with pytest.raises(UserError, match="the time was over before the first step"):
+        train.task(late)
+    assert not late.run_dir.exists() or not checkpoints.newest_step(late.run_dir)
+    monkeypatch.setattr(TimeLimit, "left", lambda _: 1e-9)
     assert train.task(late) == 0
     (note,) = [line["note"] for line in journal.lines(late.run_dir / paths.STEPS) if "note" in line]
-    assert note == "0.001 min: step 1 of 4, which are too slow to plan; the rest is evaluation and release"
+    assert note == "1e-05 min: step 1 of 4, which are too slow to plan; the rest is evaluation and release"
     assert sentences(late.run_dir) in ((5, 5), (5, 0))
     assert "the release translates the first 5 of 20" in caplog.text
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from dragoman.model.errors import UserError
 from dragoman.model.ports import free_ports
 from dragoman.model.runs import checkpoints, journal, paths
 from dragoman.pipelines.cluster.ranks import Ranks
@@ -120,6 +121,18 @@ def test_a_run_whose_steps_are_too_slow_to_plan_ends_when_half_of_what_was_left_
     assert trainer.progress.step in (1, 2) and not trainer.progress.limit.steps
     assert trainer.progress.stopped.startswith(f"1 min: step {trainer.progress.step} of 2,000, which are too slow")
     assert checkpoints.newest_step(tmp_path) == trainer.progress.step
+
+
+@pytest.mark.parametrize("start", [59.0, 90.0])
+def test_a_command_whose_workers_start_too_late_fails_and_goes_on_with_new_time(
+    start: float, shards: Path, tmp_path: Path, clock: Clock
+) -> None:
+    with pytest.raises(
+        UserError, match=r"train\.max_minutes=1: the time was over before the first step could be planned"
+    ):
+        timed(shards, tmp_path, clock, start=start)
+    assert checkpoints.newest_step(tmp_path) == 0
+    assert timed(shards, tmp_path, clock).progress.limit.steps
 
 
 def test_more_is_kept_for_the_release_on_a_machine_that_others_work_on(monkeypatch: pytest.MonkeyPatch) -> None:
