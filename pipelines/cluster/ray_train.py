@@ -22,7 +22,7 @@ from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.settings import ClusterConfig
 
 if TYPE_CHECKING:
-    from dragoman.pipelines.cluster.mailbox import Mailbox  # Ray Train is loaded when it is used
+    from dragoman.pipelines.cluster.link import Link  # Ray Train is loaded when it is used
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -38,13 +38,13 @@ def fit(
     storage: Path,
     name: str,
     sizes: tuple[int, ...] = (),
-    follow: "Callable[[Mailbox, int, Callable[[int], bool]], AbstractContextManager[None]] | None" = None,
+    follow: "Callable[[Link, int, Callable[[int], bool]], AbstractContextManager[None]] | None" = None,
 ) -> None:
     """Runs `function(argument, ranks)` on `config.workers` processes that form one torch process group.
 
     Of a range of workers it runs as many as there is room for, one of `sizes`; on a cluster that outlives us, as many
-    as there is room for at any time. On that one `follow(mailbox, size, room_for)` is the command's side of each group
-    meanwhile, and the function takes the same `mailbox`.
+    as there is room for at any time. On that one `follow(link, size, room_for)` is the command's side of each group
+    meanwhile, and the function takes the same `link`.
 
     A worker that dies ends its group, and a group starts again, `config.max_failures` times; the function must resume
     from its own checkpoints. On the first rank it returns True if a group of another size must follow. `storage` is for
@@ -75,11 +75,11 @@ def fit(
 
             followed: AbstractContextManager[None] = contextlib.nullcontext()
             if follow is not None and config.address is not None:
-                from dragoman.pipelines.cluster.mailbox import Mailbox
+                from dragoman.pipelines.cluster.link import Link
 
-                mailbox = Mailbox()
-                followed = follow(mailbox, size, functools.partial(_has_room, per_worker))
-                run = functools.partial(run, mailbox=mailbox)
+                link = Link()
+                followed = follow(link, size, functools.partial(_has_room, per_worker))
+                run = functools.partial(run, link=link)
             unique = f"{name}-{int(time.time())}-{attempt}"
             fit_group = train_group.prepare(run, size, per_worker, backend, config, storage, unique)
             with followed:
@@ -189,7 +189,7 @@ def _gpus() -> float:
 
 
 def _run_rank(
-    function: Callable[..., bool], argument: Argument, device: str, threads: int, place: actors.Place, **link: "Mailbox"
+    function: Callable[..., bool], argument: Argument, device: str, threads: int, place: actors.Place, **link: "Link"
 ) -> bool:
     """Runs one training process: takes its device and cores, then calls the function."""
     from dragoman.model.confinement import confine_worker  # what a worker needs, not the command

@@ -30,7 +30,7 @@ from dragoman.pipelines.training import progress, publishing
 from dragoman.pipelines.training.stopping import Signals, is_paused, signals
 
 if TYPE_CHECKING:
-    from dragoman.pipelines.cluster.mailbox import Mailbox
+    from dragoman.pipelines.cluster.link import Link
 
 release = later("dragoman.pipelines.tasks.release:release")  # what the end of a training needs, loaded at the end
 
@@ -140,11 +140,11 @@ def train_here(
     began: float,
     config: Config,
     ranks: Ranks,
-    mailbox: "Mailbox | None" = None,
+    link: "Link | None" = None,
 ) -> bool:
     """Runs `train_rank` on a machine that gets the run's newest files, for a command that `began` then.
 
-    `mailbox`: the command's, if it follows the first rank. Returns, on the first rank, True if the workers have ended
+    `link`: the command's, if it follows the first rank. Returns, on the first rank, True if the workers have ended
     so that a group of another size may continue.
     """
     keep_few_products()  # before anything multiplies matrices
@@ -156,10 +156,10 @@ def train_here(
     run = replace(Run.of(config), began=began)
     publishing.pull(run.folder)
     with contextlib.ExitStack() as stack:
-        if mailbox is not None:
+        if link is not None:
             from dragoman.pipelines.tasks.remote_rank import serve_command
 
-            stack.enter_context(serve_command(run.folder, mailbox, ranks.first))
+            stack.enter_context(serve_command(run.folder, link, ranks.first))
         train_rank(config, ranks, run)
     return ranks.first and is_paused(run.folder)
 

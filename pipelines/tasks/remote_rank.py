@@ -16,7 +16,7 @@ from pathlib import Path
 from dragoman.model.files import atomic_write
 from dragoman.model.repeated import repeated
 from dragoman.model.runs.paths import ATTEMPT, PAUSE, PRECISION, RAY, STARTS, STEPS, STOP
-from dragoman.pipelines.cluster.mailbox import Mailbox, Messages, Piece, count_leaving
+from dragoman.pipelines.cluster.link import Link, Messages, Piece, count_leaving
 from dragoman.pipelines.training import stopping
 
 FILES = (STEPS, STARTS, ATTEMPT, PRECISION)  # files of the first rank that the command follows
@@ -32,7 +32,7 @@ class CommandSide:
     run: Path
     sizes: tuple[int, ...]
     resize_every: float
-    mailbox: Mailbox | Messages
+    link: Link | Messages
     size: int
     room_for: Callable[[int], bool]  # True if so many more workers could start now
     _pause: bool = False
@@ -40,7 +40,7 @@ class CommandSide:
 
     def look(self) -> None:
         """Takes what has come and leaves requests."""
-        pieces, leaving = self.mailbox.take(stopping.request_text(self.run), self._pause)
+        pieces, leaving = self.link.take(stopping.request_text(self.run), self._pause)
         for name, piece in pieces:
             self._keep(self.run / name, *piece)
         if leaving is None:
@@ -67,7 +67,7 @@ class RankSide:
     """The first rank's side."""
 
     run: Path
-    mailbox: Mailbox | Messages
+    link: Link | Messages
     own: bool  # its folder is the command's
     leaving: int = 0  # workers about to lose their node
     _have: dict[str, tuple[int, int]] = field(default_factory=dict)  # file -> (its inode, bytes left for the command)
@@ -79,7 +79,7 @@ class RankSide:
 
     def exchange(self, last: bool) -> None:
         """Leaves new bytes of the run's files, and obeys requests while the worker still trains."""
-        request, pause = self.mailbox.exchange({} if self.own else self._new_pieces(), self.leaving)
+        request, pause = self.link.exchange({} if self.own else self._new_pieces(), self.leaving)
         if not (last or self.own or request is None):
             code, _, reason = request.partition("\n")
             stopping.request_stop(self.run, int(code), reason)
@@ -110,20 +110,20 @@ class RankSide:
 
 
 def follow_group(
-    run: Path, sizes: tuple[int, ...], resize_every: float, mailbox: Mailbox, size: int, room_for: Callable[[int], bool]
+    run: Path, sizes: tuple[int, ...], resize_every: float, link: Link, size: int, room_for: Callable[[int], bool]
 ) -> contextlib.AbstractContextManager[None]:
     """Serves the command's side within the block."""
-    mark = _mark(run, mailbox)
+    mark = _mark(run, link)
     mark.parent.mkdir(parents=True, exist_ok=True)
     mark.touch()
-    side = CommandSide(run, sizes, resize_every, mailbox, size, room_for)
+    side = CommandSide(run, sizes, resize_every, link, size, room_for)
     return repeated(lambda last: side.look(), EVERY, "command's side", LAST)
 
 
 @contextlib.contextmanager
-def serve_command(run: Path, mailbox: Mailbox, first: bool) -> Iterator[None]:
+def serve_command(run: Path, link: Link, first: bool) -> Iterator[None]:
     """Serves a worker's side within the block; `first`: it has the run's files, which are the newest."""
-    side = RankSide(run, mailbox, _mark(run, mailbox).exists())
+    side = RankSide(run, link, _mark(run, link).exists())
     threading.Thread(target=side.notice, name="preemption", daemon=True).start()
     if not first:
         yield
@@ -133,6 +133,6 @@ def serve_command(run: Path, mailbox: Mailbox, first: bool) -> Iterator[None]:
         yield
 
 
-def _mark(run: Path, mailbox: Mailbox) -> Path:
+def _mark(run: Path, link: Link) -> Path:
     """Returns the file by which a first rank knows the command's own folder."""
-    return run / RAY / f"command-{mailbox.name}"
+    return run / RAY / f"command-{link.name}"

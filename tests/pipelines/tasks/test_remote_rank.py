@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.pipelines.cluster.mailbox import Messages
+from dragoman.pipelines.cluster.link import Messages
 from dragoman.pipelines.tasks.remote_rank import CommandSide, RankSide
 from dragoman.pipelines.training import stopping
 

@@ -34,8 +34,8 @@ class Messages:
         return pieces, self._leaving
 
 
-class Mailbox:
-    """The messages in an actor on this node, one for each group; it ends with the last process that has a handle."""
+class Link:
+    """Messages in an actor on this node, one for each group; it ends with the last process that has a handle."""
 
     def __init__(self) -> None:
         self.name = secrets.token_hex(8)
