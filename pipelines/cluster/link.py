@@ -8,6 +8,7 @@ import ray
 from ray import train
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+LinkError = ray.exceptions.RayError  # a call of a link has failed
 Piece = tuple[int, bytes]  # new bytes of a file, and where they begin
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from dragoman.model.files import atomic_write
 from dragoman.model.repeated import repeated
 from dragoman.model.runs.paths import ATTEMPT, PAUSE, PRECISION, RAY, STARTS, STEPS, STOP
-from dragoman.pipelines.cluster.link import Link, Messages, Piece, count_leaving
+from dragoman.pipelines.cluster.link import Link, LinkError, Messages, Piece, count_leaving
 from dragoman.pipelines.training import stopping
 
 FILES = (STEPS, STARTS, ATTEMPT, PRECISION)  # files of the first rank that the command follows
@@ -117,7 +117,12 @@ def follow_group(
     mark.parent.mkdir(parents=True, exist_ok=True)
     mark.touch()
     side = CommandSide(run, sizes, resize_every, link, size, room_for)
-    return repeated(lambda last: side.look(), EVERY, "command's side", LAST)
+
+    def look(_last: bool) -> None:
+        with contextlib.suppress(LinkError):  # the next look tries again
+            side.look()
+
+    return repeated(look, EVERY, "command's side", LAST)
 
 
 @contextlib.contextmanager

@@ -1,10 +1,13 @@
 """What crosses between a command and its first rank on another node."""
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dragoman.pipelines.cluster.link import Messages
+from dragoman.pipelines.cluster.link import LinkError, Messages
+from dragoman.pipelines.tasks import remote_rank
 from dragoman.pipelines.tasks.remote_rank import CommandSide, RankSide
 from dragoman.pipelines.training import stopping
 
@@ -91,3 +94,23 @@ def test_a_worker_that_has_ended_is_asked_nothing_more(tmp_path: Path) -> None:
     both.command.look()
     both.carry(last=True)
     assert stopping.read_request(both.there) is None
+
+
+def test_a_call_that_fails_once_does_not_end_the_commands_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_rank, "EVERY", 0.01)
+    failed = threading.Event()
+
+    class FailsOnce(Messages):
+        name = "here"
+
+        def take(self, *words: Any) -> Any:
+            if not failed.is_set():
+                failed.set()
+                raise LinkError("a node's network was away for a moment")
+            return super().take(*words)
+
+    messages: Any = FailsOnce()
+    with remote_rank.follow_group(tmp_path, (1,), 0.0, messages, 1, lambda more: False):
+        assert failed.wait(20)
+        stopping.request_stop(tmp_path, 130, "SIGINT")
+    assert messages.exchange({}, 0)[0] is not None, "the request has passed"
