@@ -100,7 +100,7 @@ class Task:
     # records pictures and tables of the evaluation of an open bundle
     record: Callable[[Config, Any, Any, TrackedRun], None] = lambda config, bundle, made, tracked: made.log(tracked)
     # settings of a release that takes at most so many seconds
-    within: Callable[[Config, TrackedRun, float], Config] = lambda config, tracked, seconds: config
+    fit_release: Callable[[Config, TrackedRun, float], Config] = lambda config, tracked, seconds: config
 
 
 # A row, or its module: it is loaded on demand, with everything that only that kind needs.

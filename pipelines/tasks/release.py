@@ -37,7 +37,7 @@ def release(config: Config, run: Run, task: Task, say: Callable[[str], object] =
     config = replace(config, bundle=None)
     with run.record() as tracked:
         if minutes := config.train.max_minutes:
-            config = task.within(config, tracked, run.began + (1 + LATE) * 60 * minutes - time.time())
+            config = task.fit_release(config, tracked, run.began + (1 + LATE) * 60 * minutes - time.time())
         if stored_origin(task, directory) == plain(task.training.weights_origin(config)):
             logger.info(f"the bundle {directory} is of these weights already")
             bundle = open_bundle(directory)

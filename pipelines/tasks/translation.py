@@ -105,7 +105,7 @@ TRANSLATION = Task(
     NetworkTraining(learned, unread=("vectors",)),
     save_bundle=later(f"{RELEASE}:save_bundle"),
     record=later(f"{RELEASE}:record"),
-    within=later(f"{RELEASE}:within"),
+    fit_release=later(f"{RELEASE}:fit_release"),
     evaluate=later(f"{RELEASE}:evaluate"),
     judge=later(f"{RELEASE}:judge"),
 )

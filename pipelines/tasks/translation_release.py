@@ -36,7 +36,7 @@ from dragoman.pipelines.tasks.split_comparison import compared
 from dragoman.pipelines.tracking.promotion import Comparison
 from dragoman.pipelines.tracking.registry import Registry, Version
 from dragoman.pipelines.tracking.run import TrackedRun
-from dragoman.pipelines.training.time_limit import fixed_seconds
+from dragoman.pipelines.training.time_limit import FIXED
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,7 +46,10 @@ WIDTH = 100  # characters of a line
 LINE = 0.2  # inches
 TRANSLATIONS = "translations.json"  # in a bundle: what it makes of the validation set, for a promotion
 SAMPLE = 16  # held-out sentences that tell how long one takes
-SEARCHES = 2.0  # all of a release, in searches of such a sample: one of a larger batch, and four by the quick exports
+FEWEST = 100  # held-out sentences, or all, by which a release chooses and measures
+# A release translates a sentence once as the sample was, in a larger batch, and four times by quicker exports: all of
+# it takes the time of the sample's sentence so many times.
+TIMES = 2.0
 COLOURS = {"source": "#555555", "translation": "#2463a8", "reference": "#2f8f5b"}
 logger = logging.getLogger(__name__)
 
@@ -147,10 +150,11 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> Transla
     return bundle
 
 
-def within(config: Config, tracked: TrackedRun, seconds: float) -> Config:
+def fit_release(config: Config, tracked: TrackedRun, seconds: float) -> Config:
     """Returns settings of a release that takes at most so many seconds, by the time of a first batch.
 
-    A network that has learned little writes every translation to its maximum length: then fewer sentences are held out.
+    A network that has learned little writes every translation to its maximum length: then fewer sentences are held out,
+    but at least `FEWEST`, for fewer decide nothing.
     """
     manifest = read_manifest(config.shard_dir)
     if "valid" not in manifest.texts or noise_facts(config):
@@ -166,7 +170,7 @@ def within(config: Config, tracked: TrackedRun, seconds: float) -> Config:
     each = (time.monotonic() - began) / len(sources)
     texts = [manifest.texts[split][config.languages[0]] for split in ("valid", config.evaluate.split)]
     wanted = config.evaluate.sentences or max(text["lines"] for text in texts)
-    fitting = max(SAMPLE, int((seconds - fixed_seconds()) / (SEARCHES * each)))
+    fitting = max(FEWEST, int((seconds - FIXED) / (TIMES * each)))
     if fitting >= wanted:
         return config
     logger.warning(

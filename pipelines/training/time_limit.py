@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dragoman.model.processor import load_per_core
 from dragoman.pipelines.settings import TrainConfig
 
 DECIDE, LATEST = 0.03, 0.15  # parts of the time after which the number is decided: by `ENOUGH` steps, by `FEW`
@@ -18,15 +17,8 @@ SLOW, FEW, ENOUGH = 2, 3, 8  # the first steps, which prepare buffers; how many 
 ALIKE = 0.05  # a correction by a smaller part is none
 SPARE = 0.03  # part of the time that is not planned
 EVALUATING = 0.05  # part of the time for evaluations
-MOST_RELEASE = 0.5  # part of the time: what has learned too little to end its sentences takes longest to evaluate
+MOST_RELEASE = 0.5  # part of the time after the start: what has learned too little to end its sentences takes long
 FIXED = 12.0  # seconds, at least, of imports before `began` and of a release that do not depend on the texts
-BUSY = 2.0  # processes at work for each core, from which on others slow a run down; its own are fewer
-
-
-def fixed_seconds() -> float:
-    """Returns `FIXED` on this machine with its present load."""
-    load = load_per_core()
-    return FIXED * (load if load >= BUSY else 1.0)
 
 
 @dataclass
@@ -84,9 +76,11 @@ class TimeLimit:
     began: float  # the command, by `clock`
     passes: float  # the work of evaluation and release, in passes over the validation set
     clock: Callable[[], float] = time.time
-    _start: tuple[int, float] | None = None  # step and seconds of training at the first call
-    _since: tuple[int, float] | None = None  # from which a step's time is taken
-    _checks: list[float] = field(default_factory=lambda: [DECIDE, *CORRECT])
+    # step and seconds of training: at the first call, and from which on a step's time is taken
+    _start: tuple[int, float] | None = None
+    _timed_from: tuple[int, float] | None = None
+    # parts of the time at which the number is still to be decided or corrected
+    _parts_left: list[float] = field(default_factory=lambda: [DECIDE, *CORRECT])
 
     def left(self) -> float:
         """Returns the seconds of training, from now on, in which the number of steps must be decided.
@@ -101,26 +95,26 @@ class TimeLimit:
         """Returns True if the number of steps must be decided or corrected now, at `seconds` of training."""
         self._start = self._start or (step - 1, seconds)
         steps, passed = step - self._start[0], self._passed(limit, seconds)
-        if self._since is None or steps <= SLOW:
-            self._since = (step, seconds)
-        if not self._checks or step - self._since[0] < FEW:
+        if self._timed_from is None or steps <= SLOW:
+            self._timed_from = (step, seconds)
+        if not self._parts_left or step - self._timed_from[0] < FEW:
             return False
-        return passed >= self._checks[0] and (steps >= ENOUGH or passed >= LATEST)
+        return passed >= self._parts_left[0] and (steps >= ENOUGH or passed >= LATEST)
 
     def decide(self, config: TrainConfig, limit: Limit, step: int, seconds: float, one_pass: float) -> Limit:
         """Returns the limit by the speed of the steps since the last decision; the first rank's is everybody's.
 
         `one_pass`: the seconds of a pass over the validation set.
         """
-        assert self._since is not None, "is_due before decide"
+        assert self._timed_from is not None, "is_due before decide"
         passed, first = self._passed(limit, seconds), not limit.steps
-        self._checks = [check for check in self._checks[1:] if first or check > passed]
-        a_step = (seconds - self._since[1]) / max(1, step - self._since[0])
-        self._since = None
+        self._parts_left = [check for check in self._parts_left[1:] if first or check > passed]
+        a_step = (seconds - self._timed_from[1]) / max(1, step - self._timed_from[0])
+        self._timed_from = None
         total = 60 * self.minutes
         gone = self.clock() - self.began
         start = gone - (seconds - self._start_seconds)  # of the workers: a busy machine is as slow at the end
-        release = min(max(fixed_seconds(), start) + self.passes * one_pass, MOST_RELEASE * total)
+        release = min(max(FIXED, start) + self.passes * one_pass, MOST_RELEASE * max(0.0, total - start))
         left = total - gone - release
         most = max(1, int(EVALUATING * total / max(one_pass, 1e-9)))  # evaluations
         expected = min(most, config.max_steps // config.evaluate_every + 1) * one_pass if first else 0.0

@@ -24,6 +24,7 @@ def test_a_command_whose_time_is_over_ends_early_and_says_so(
     home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(translation_release, "SAMPLE", 5)
+    monkeypatch.setattr(translation_release, "FEWEST", 10)
     late = config(home, "name=late", "train.max_minutes=0.00001")
     with pytest.raises(UserError, match="the time was over before the first step"):
         train.task(late)
@@ -32,14 +33,16 @@ def test_a_command_whose_time_is_over_ends_early_and_says_so(
     assert train.task(late) == 0
     (note,) = [line["note"] for line in journal.lines(late.run_dir / paths.STEPS) if "note" in line]
     assert note == "1e-05 min: step 1 of 4, which are too slow to plan; the rest is evaluation and release"
-    assert sentences(late.run_dir) in ((5, 5), (5, 0))
-    assert "the release translates the first 5 of 20" in caplog.text
+    assert sentences(late.run_dir) in ((10, 10), (10, 0))
+    assert "the release translates the first 10 of 20" in caplog.text
 
 
 def test_a_command_with_time_measures_by_all_sentences(
     home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(translation_release, "SAMPLE", 5)
+    monkeypatch.setattr(translation_release, "FEWEST", 10)
+    monkeypatch.setattr("os.getloadavg", lambda: (1e6, 0.0, 0.0))  # of what has ended
     early = config(home, "name=early", "train.max_minutes=1000")
     assert train.task(early) == 0
     assert sentences(early.run_dir) in ((20, 20), (20, 0))

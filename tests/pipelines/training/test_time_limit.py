@@ -50,7 +50,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock(0.2)
     monkeypatch.setattr(journal, "time", SimpleNamespace(monotonic=clock))
     monkeypatch.setattr(time_limit, "FIXED", 4.0)
-    monkeypatch.setattr(time_limit, "load_per_core", lambda: 1.0)
     return clock
 
 
@@ -135,14 +134,16 @@ def test_a_command_whose_workers_start_too_late_fails_and_goes_on_with_new_time(
     assert timed(shards, tmp_path, clock).progress.limit.steps
 
 
-def test_more_is_kept_for_the_release_on_a_machine_that_others_work_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    def release(load: float) -> float:
-        monkeypatch.setattr(time_limit, "load_per_core", lambda: load)
-        limit = TimeLimit(5.0, began=0.0, passes=3.0, clock=lambda: 20.0)
+def test_what_is_kept_for_the_release_follows_the_commands_own_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow start tells of a slow release; one that waited for room leaves half of the rest to the training."""
+    monkeypatch.setattr("os.getloadavg", lambda: (1e6, 0.0, 0.0))  # of what has ended
+
+    def release(start: float) -> float:
+        limit = TimeLimit(5.0, began=0.0, passes=3.0, clock=lambda: start + 9.0)
         assert not limit.is_due(time_limit.Limit(), 1, 1.0)
         return limit.decide(LONG, time_limit.Limit(), 10, 10.0, one_pass=1.0).release
 
-    assert [release(load) for load in (0.5, 1.5, 4.0, 40.0)] == [15.0, 15.0, 51.0, 150.0]
+    assert [release(start) for start in (2.0, 50.0, 240.0)] == [15.0, 53.0, 30.0]
 
 
 def test_a_number_is_corrected_where_the_speed_has_changed(shards: Path, tmp_path: Path, clock: Clock) -> None:
