@@ -94,6 +94,16 @@ def check_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
         )
 
 
+def check_same_shards(config: Config) -> None:
+    """Checks on a rank that its shards are the run's: they may be made again while a command lasts."""
+    shards = (read_record(config.run_dir) or {}).get("shards")
+    if shards is not None and shards != (found := manifest_hash(config.shard_dir)):
+        raise UserError(
+            f"{config.shard_dir}: not the shards that {config.name} began with (manifest {found[:12]}, then "
+            f"{shards[:12]}). Put those back to go on with it, or choose another name="
+        )
+
+
 def origin_facts(config: Config, tracked: TrackedRun) -> dict[str, Any]:
     """Returns what every bundle stores about its shards and its run."""
     manifest = read_manifest(config.shard_dir)

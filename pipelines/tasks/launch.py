@@ -20,7 +20,7 @@ from dragoman.pipelines.cluster.ranks import Ranks, from_environment
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.tasks import training_texts
 from dragoman.pipelines.tasks.base import Plan, Task, task_for
-from dragoman.pipelines.tasks.identity import check_run_dir, claim_run_dir
+from dragoman.pipelines.tasks.identity import check_run_dir, check_same_shards, claim_run_dir
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tasks.schedule import describe_plans, settle_schedule
 from dragoman.pipelines.tasks.workers import is_first, with_lanes, worker_sizes
@@ -155,6 +155,7 @@ def train_here(
             config = replace(config, tracking=replace(config.tracking, offline=True))
     run = replace(Run.of(config), began=began)
     publishing.pull(run.folder)
+    check_same_shards(config)
     with contextlib.ExitStack() as stack:
         if link is not None:
             from dragoman.pipelines.tasks.remote_rank import serve_command

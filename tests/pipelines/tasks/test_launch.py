@@ -1,17 +1,21 @@
 """What every training begins and ends with, whatever its kind."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from dragoman.conf.interrupts import Interrupted
+from dragoman.model.errors import UserError
 from dragoman.model.memory import PRODUCTS
 from dragoman.model.runs.spool import Spool
+from dragoman.model.shards.manifest import manifest_hash
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.tasks import launch
+from dragoman.pipelines.tasks.identity import claim_run_dir
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tracking.settings import TrackingConfig
 
@@ -40,6 +44,22 @@ def test_a_worker_keeps_few_products_before_the_first_one(config: Config, unset:
     found: list[object] = []
     launch.train_here(lambda _, ranks, run: found.append(kept()), 0.0, config, ranks)
     assert found == [PRODUCTS]
+
+
+def test_a_worker_that_starts_again_refuses_shards_that_were_made_anew(
+    config: Config, unset: None, tmp_path: Path
+) -> None:
+    config = replace(config, paths=replace(config.paths, shards=str(tmp_path / "shards")))
+    ranks, trained = Ranks(0, 1, torch.device("cpu")), []
+    config.shard_dir.mkdir(parents=True)
+    manifest = config.shard_dir / "manifest.json"
+    manifest.write_text("{}")
+    claim_run_dir(config, {"shards": manifest_hash(config.shard_dir)})
+    launch.train_here(lambda *_: trained.append(1), 0.0, config, ranks)
+    manifest.write_text('{"seed": 2}')
+    with pytest.raises(UserError, match="not the shards that one began with"):
+        launch.train_here(lambda *_: trained.append(2), 0.0, config, ranks)
+    assert trained == [1]
 
 
 @pytest.mark.parametrize(
