@@ -47,7 +47,10 @@ from dragoman.pipelines.tasks.translation import Pairs
 
 TRIAL = 0.25  # of the peers' time: until then each of their rates is tried
 POINTS = 12  # measurements of a peer
-OLD = ["model=transformer_tiny", "train.optimizer.weight_decay=0", "train.optimizer.split_packed=false"]
+OLD = [
+    "model=transformer_tiny", "model.encoder_layers=4",
+    "train.optimizer.weight_decay=0", "train.optimizer.split_packed=false",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ COURSES = {
     ),
     "multi30k": Course(
         "multi30k",
-        ("model=transformer_tiny", "train.optimizer.kind=muon", "train.optimizer.lr=0.004",
+        ("model=transformer_tiny", "model.encoder_layers=4", "train.optimizer.kind=muon", "train.optimizer.lr=0.004",
          "train.optimizer.weight_decay=0.2", "train.optimizer.split_packed=true", "train.optimizer.warmup_steps=250",
          "loader.batch_tokens=2048", "model.dropout=0.3", "train.max_steps=7500"),
         (30.0, 36.0, 40.0),
