@@ -6,7 +6,7 @@
 | train, compare, evaluate, promote | the manifest of `paths.shards` | corpus, tokenizer, pair |
 | train, compare | the bundle of `train.init_from` | the network and its sizes |
 | import, sync, verify | nothing: a name has no default | name, pair, the registered name |
-| train | the number of pairs or texts | batch, steps, warm-up, optimizer, dropout (`corpus/sizes.py`) |
+| train | the number of pairs or texts, `train.max_minutes` | batch, steps, rate, dropout, layers (`corpus/sizes.py`) |
 
 What the user gives, on the command line or in an experiment, stays.
 """
@@ -26,7 +26,7 @@ from dragoman.model.shards.manifest import has_manifest, read_manifest
 from dragoman.model.storage.places import local_folder
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sharded import as_sharded
-from dragoman.pipelines.corpus.sizes import STEPS, VOCABULARY, WARMUP, as_counted, fitting
+from dragoman.pipelines.corpus.sizes import LAYERS, STEPS, VOCABULARY, WARMUP, as_counted, fitting
 
 INIT = "train.init_from"
 NAMED_BY_USER = {"import": ("name", "pair", "registry.name"), "sync": ("name",), "verify": ("name",)}
@@ -37,8 +37,9 @@ OWN = ("architecture", "name", "head", "pooling", "tie", "dropout", "attention_d
 ENCODERS = ("bert", "transformer_head")  # networks with the same stack
 NETWORK = "transformer_modern"
 OF_OPTIMIZER = {f"train.optimizer.{key}" for key in ("kind", "lr", "weight_decay", "split_packed", "schedule")}
-OF_NETWORK = {*OF_OPTIMIZER, "model.dropout"}  # that fit this network alone
+OF_NETWORK = {*OF_OPTIMIZER, "model.dropout", LAYERS}  # that fit this network alone
 OF_LABELS = (STEPS, WARMUP, "train.evaluate_every", "train.checkpoint_every")  # what a head takes for its texts
+SHALLOW, SHORT = 2, 10  # layers of its encoder where `train.max_minutes` is at most so many (docs/recipe.md)
 SHORT_WARMUP = 10  # of this network, whose layers change nothing at first (docs/recipe.md)
 TRANSLATING = {"transformer", "rnnsearch", "rnnenc", "prefixlm"}
 logger = logging.getLogger(__name__)
@@ -122,12 +123,12 @@ def as_fitting(values: Mapping[str, Any], chosen: Set[str]) -> dict[str, Any]:
     labels = {key: fit[key] for key in OF_LABELS} if manifest.kind == "labelled" else {}
     settings = {WARMUP: train["optimizer"]["warmup_steps"], **labels}
     if translates and manifest.kind == "parallel":
-        settings = fit
+        settings = fit | ({LAYERS: SHALLOW} if 0 < train["max_minutes"] <= SHORT else {})
     if STEPS in chosen:
         settings[WARMUP] = min(settings[WARMUP], max(1, train["max_steps"] // 10))
     if model["name"] != NETWORK or train["init_from"]:
         chosen |= OF_NETWORK
-    elif settings is fit and not chosen & OF_OPTIMIZER:
+    elif LAYERS in settings and not chosen & OF_OPTIMIZER:
         settings[WARMUP] = min(settings[WARMUP], SHORT_WARMUP)
     begun = begun_settings(Path(local_folder(values["paths"]["runs"], values["paths"]["cache"])) / values["name"])
     settled = {key: begun.get(key, value) for key, value in settings.items() if key not in chosen}

@@ -8,6 +8,7 @@ from typing import Any
 from dragoman.model.languages import is_single
 
 VOCABULARY, STEPS, WARMUP = "tokenizer.vocabulary", "train.max_steps", "train.optimizer.warmup_steps"
+LAYERS = "model.encoder_layers"
 # Between two columns in proportion (of logarithms); beyond the last they stay. How chosen: docs/notes/sizes.md.
 SIZES: dict[str, list[Any]] = {
     "pairs": [200, 10000, 100000, 1000000],
@@ -24,6 +25,7 @@ SIZES: dict[str, list[Any]] = {
     "train.optimizer.split_packed": [True, True, True, True],
     "train.optimizer.schedule": ["linear", "linear", "linear", "linear"],
     "model.dropout": [0.3, 0.1, 0.1, 0.1],
+    LAYERS: [2, 2, 6, 6],
 }
 BY_SIZE = 0  # of the vocabulary, until the pairs are counted
 
