@@ -81,7 +81,7 @@ class Eole:
         return eole("train", "-config", str(home / "config.yaml"))
 
     def stored(self, home: Path) -> int:
-        whole = (path for path in (home / "model").glob("step_*") if (path / "vocab.json").exists())  # written last
+        whole = (path for path in (home / "model").glob("step_*") if (path / "config.json").exists())  # written last
         return max((int(path.name.removeprefix("step_")) for path in whole), default=0)
 
     def translate(self, home: Path, lines: Sequence[str]) -> list[str]:

@@ -66,7 +66,7 @@ def test_keys_that_agree_or_are_of_the_training_pass(shards: Path, words: list[s
         (["corpus=multi30k", "corpus.root=x"], r"corpus\.(name=multi30k|format=moses): .*made with"),
         (["tokenizer=words"], r"tokenizer\.(name|type)=words: .*made with bpe"),
         (["experiment=demo"], r"corpus\.name=everyday: .*made with mine"),
-        (["experiment=demo", "corpus=everyday", "corpus.name=mine"], r"tokenizer\.vocabulary=4000: .*made with 300"),
+        (["experiment=demo", "corpus=everyday", "corpus.name=mine"], r"tokenizer\.vocabulary=8000: .*made with 300"),
         (["shards.chunk_records=7"], r"shards\.chunk_records=7: .*made with 4096"),
     ],
 )
