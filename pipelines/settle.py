@@ -26,7 +26,7 @@ from dragoman.model.shards.manifest import has_manifest, read_manifest
 from dragoman.model.storage.places import local_folder
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sharded import as_sharded
-from dragoman.pipelines.corpus.sizes import LAYERS, STEPS, VOCABULARY, WARMUP, as_counted, fitting
+from dragoman.pipelines.corpus.sizes import BATCH, LAYERS, STEPS, VOCABULARY, WARMUP, as_counted, fitting
 
 INIT = "train.init_from"
 NAMED_BY_USER = {"import": ("name", "pair", "registry.name"), "sync": ("name",), "verify": ("name",)}
@@ -39,7 +39,8 @@ NETWORK = "transformer_modern"
 OF_OPTIMIZER = {f"train.optimizer.{key}" for key in ("kind", "lr", "weight_decay", "split_packed", "schedule")}
 OF_NETWORK = {*OF_OPTIMIZER, "model.dropout", LAYERS}  # that fit this network alone
 OF_LABELS = (STEPS, WARMUP, "train.evaluate_every", "train.checkpoint_every")  # what a head takes for its texts
-SHALLOW, SHORT = 2, 10  # layers of its encoder where `train.max_minutes` is at most so many (docs/recipe.md)
+SHORT = 10  # minutes, in which many steps of a shallow network and a small batch learn most (docs/recipe.md)
+SHALLOW, SMALL = 2, 1024  # layers of the encoder; tokens a lane, at most
 SHORT_WARMUP = 10  # of this network, whose layers change nothing at first (docs/recipe.md)
 TRANSLATING = {"transformer", "rnnsearch", "rnnenc", "prefixlm"}
 logger = logging.getLogger(__name__)
@@ -123,7 +124,9 @@ def as_fitting(values: Mapping[str, Any], chosen: Set[str]) -> dict[str, Any]:
     labels = {key: fit[key] for key in OF_LABELS} if manifest.kind == "labelled" else {}
     settings = {WARMUP: train["optimizer"]["warmup_steps"], **labels}
     if translates and manifest.kind == "parallel":
-        settings = fit | ({LAYERS: SHALLOW} if 0 < train["max_minutes"] <= SHORT else {})
+        settings = fit
+        if 0 < train["max_minutes"] <= SHORT:
+            settings = fit | {LAYERS: SHALLOW, BATCH: min(fit[BATCH], SMALL)}
     if STEPS in chosen:
         settings[WARMUP] = min(settings[WARMUP], max(1, train["max_steps"] // 10))
     if model["name"] != NETWORK or train["init_from"]:

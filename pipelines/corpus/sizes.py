@@ -8,12 +8,12 @@ from typing import Any
 from dragoman.model.languages import is_single
 
 VOCABULARY, STEPS, WARMUP = "tokenizer.vocabulary", "train.max_steps", "train.optimizer.warmup_steps"
-LAYERS = "model.encoder_layers"
+BATCH, LAYERS = "loader.batch_tokens", "model.encoder_layers"
 # Between two columns in proportion (of logarithms); beyond the last they stay. How chosen: docs/notes/sizes.md.
 SIZES: dict[str, list[Any]] = {
     "pairs": [200, 10000, 100000, 1000000],
     "tokenizer.vocabulary": [1000, 4000, 8000, 10000],
-    "loader.batch_tokens": [256, 1024, 2048, 4096],
+    BATCH: [256, 1024, 2048, 4096],
     "train.max_steps": [150, 1200, 4000, 8000],
     "train.optimizer.warmup_steps": [20, 100, 400, 2000],
     "train.evaluate_every": [25, 100, 250, 500],

@@ -90,10 +90,13 @@ def test_a_training_takes_what_fits_its_pairs_unless_somebody_chose(words: list[
         assert short["train"]["optimizer"]["warmup_steps"] == 50  # of every network a tenth at most
 
 
-def test_a_few_minutes_train_a_shallow_encoder(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_few_minutes_train_a_shallow_encoder_on_small_batches(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("dragoman.pipelines.settle.fitting", lambda _: fitting(1_000_000))  # not that many pairs here
-    layers = [training([*words, f"train.max_minutes={minutes}"])["model"]["encoder_layers"] for minutes in (0, 5, 60)]
-    assert layers == [6, 2, 6]
+    values = [training([*words, f"train.max_minutes={minutes}"]) for minutes in (0, 5, 60)]
+    assert [each["model"]["encoder_layers"] for each in values] == [6, 2, 6]
+    assert [each["loader"]["batch_tokens"] for each in values] == [4096, 1024, 4096]
     chosen = training([*words, "train.max_minutes=5", "model.encoder_layers=4"])
     assert chosen["model"]["encoder_layers"] == 4
 
