@@ -169,7 +169,7 @@ def _make_sqlite(file: Path) -> None:
     Where several switch one new file to such a log, sqlite refuses all but one at once ("database is locked").
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(OSError):  # sqlite says what is wrong when it opens the file
+    with contextlib.suppress(OSError, sqlite3.Error):  # sqlite says what is wrong when it opens the file
         descriptor, draft = tempfile.mkstemp(prefix=f"{PART}{file.name}-", dir=file.parent)
         os.close(descriptor)  # before the file has its name: closing it later would free the locks of our connections
         try:
