@@ -65,6 +65,17 @@ def no_interrupt_of_another_test() -> None:
     remember_interrupt(None)
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """torch computes with one thread: small products are faster, and more threads round them otherwise."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def small_mlflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """In this process a new database of MLflow is a copy of the first, and versions are registered without our code.

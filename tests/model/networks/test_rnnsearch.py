@@ -1,7 +1,5 @@
 """RNNsearch against its equations written step by step for one sentence, in each of its forms."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -117,15 +115,6 @@ def test_every_parameter_learns(context: str) -> None:
         ours(batch([11, EOS], [12, 13, 14, EOS])).sum().backward()
         idle = [name for name, p in ours.named_parameters() if p.grad is None and not name.startswith("output")]
         assert idle == []
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """Products this small are slower on two."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.usefixtures("one_thread")

@@ -1,6 +1,5 @@
 """Muon against its definition: which parameters it takes, how long its steps are, and which way they go."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -172,15 +171,6 @@ def test_ranks_share_the_matrices_and_make_the_same_bits(dtype: torch.dtype, tmp
 
 def turn(rank: int, port: int, run: str, shards: str) -> None:
     rank_process(rank, port, shards, run, replace(CONFIG, max_steps=8), "transformer")
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """As the ranks have: with more, products are rounded otherwise."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.filterwarnings("default")  # the other processes' warnings are torch's own
