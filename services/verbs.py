@@ -74,7 +74,7 @@ VERBS: dict[str, Verb] = {
     ),
     "generate": _model("continue texts with a language model, no server", "generate", "[TEXT]", json=FORMAT),
     "predict": _model(
-        "give the classes, the number or the tags of a text, or its next or masked tokens",
+        "give the classes or the tags of a text, or its next or masked tokens",
         "predict",
         "[TEXT]",
         json=FORMAT,
@@ -82,7 +82,7 @@ VERBS: dict[str, Verb] = {
     "embed": _model("turn texts into vectors, no server", "embed", "[TEXT]", json=FORMAT),
     "score": _model("compute log-probabilities of pairs or texts, no server", "score", json=FORMAT),
     "rerank": _model("reorder another system's n-best lists with our model's score", "rerank"),
-    "serve": _model("serve translations, word vectors or both over HTTP", "serve decode"),
+    "serve": _model("serve translations over HTTP", "serve decode"),
     "neighbours": _command("query", "find the words nearest to a word, by its vector", "query", "WORD...", json=FORMAT),
     "analogy": _command("query", "find the words that are to C as B is to A", "query", "A B C...", json=FORMAT),
     "export": _command(
