@@ -100,7 +100,7 @@ def refusal(problem: Exception, words: Sequence[str], file: str) -> UserError | 
     if isinstance(problem, MissingConfigException) and problem.missing_cfg_file is not None:
         return _unknown_choice(str(problem.missing_cfg_file), problem.options or (), file)
     for word in words:
-        if (said := _misspelt(word, file)) is not None:
+        if (said := _misspelt(word, file, words)) is not None:
             return UserError(said)
     cause = problem.__cause__
     if isinstance(cause, ConfigAttributeError | ConfigKeyError) and cause.parent_node is not None:
@@ -141,14 +141,27 @@ def misspelt_option(file: str, option: str, value: str) -> str:
     return f"{option}: no such option; " + (f"write {meant}" if meant else "settings are key=value")
 
 
-def _misspelt(word: str, file: str) -> str | None:
-    """Returns what is wrong with the form of a word; None if it is right."""
+def _is_file(word: str) -> bool:
+    return len(word) < LONGEST_NAME and Path(word).is_file()
+
+
+def _reading(file: str, words: Sequence[str]) -> str:
+    """Returns the settings that read a file; a second file of texts among the words is the other side of the pairs."""
+    if file.endswith((".yaml", ".yml")):
+        return f"--config {file}"
+    sides = [word for word in words if _is_file(word) and not word.endswith((".yaml", ".yml"))]
+    if len(sides) == 2:
+        return f"corpus=moses corpus.train.source={sides[0]} corpus.train.target={sides[1]}"
+    return f"corpus=tsv corpus.train.file={file}"
+
+
+def _misspelt(word: str, file: str, words: Sequence[str]) -> str | None:
+    """Returns what is wrong with the form of a word of `words`; None if it is right."""
     key, equals, value = word.partition("=")
     bare = key.lstrip("+~")
     if not equals and not key.startswith("~"):
-        if len(word) < LONGEST_NAME and Path(word).is_file():
-            reads = f"--config {word}" if word.endswith((".yaml", ".yml")) else f"corpus=tsv corpus.train.file={word}"
-            return f"{word}: is a file, and settings are written KEY=VALUE; write {reads}"
+        if _is_file(word):
+            return f"{word}: is a file, and settings are written KEY=VALUE; write {_reading(word, words)}"
         name, _, value_given = re.sub(r"[:\s]+", ":", word).partition(":")
         if name in sections(file):
             return f"{word}: settings are written KEY=VALUE; a key of the section {name} is {name}.KEY=VALUE"

@@ -28,7 +28,10 @@ SHARDING = (
 )  # how keys that say which shards begin
 OPTIONS = ("--json",)
 MOST = 8  # shardings to list
-SHARD = "dragoman shard corpus=tsv pair=en-de corpus.train.file=PAIRS.tsv"
+SHARD = (
+    "dragoman shard corpus=tsv corpus.name=mine pair=en-de corpus.train.file=PAIRS.tsv (of two files: corpus=moses ... "
+    "corpus.train.source=TEXTS.en corpus.train.target=TEXTS.de)"
+)
 
 
 def with_home(verb: str, words: Sequence[str]) -> list[str]:

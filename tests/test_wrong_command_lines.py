@@ -26,6 +26,7 @@ WRONG: list[tuple[str, int, str]] = [  # what follows `dragoman`, the exit code,
     ("train foo", 2, "foo: settings are written KEY=VALUE"),
     ("shard corpus=tsv corpus.file=x", 2, "corpus.file: no such key; write corpus.train.file"),
     ("train pyproject.toml", 2, "pyproject.toml: is a file, and settings are written KEY=VALUE; write corpus=tsv"),
+    ("shard README.md LICENSE", 2, "write corpus=moses corpus.train.source=README.md corpus.train.target=LICENSE"),
     ("train docker-compose.yml", 2, "write --config docker-compose.yml"),
     ("train train.max_steps:5", 2, "write train.max_steps=5"),
     # keys

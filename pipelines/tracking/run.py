@@ -115,7 +115,7 @@ class BackgroundSender(threading.Thread):
 logger = logging.getLogger(__name__)
 
 Status = Literal["FINISHED", "FAILED", "KILLED"]
-SILENT = 3.0  # seconds of waiting before it is said
+SILENT = 5.0  # seconds of waiting before it is said
 LONGEST_WRITE = 120.0  # seconds for a database of this machine
 INTERRUPTED_FLUSH = 10.0  # seconds that an interrupt waits at most; loading MLflow alone takes some
 
@@ -326,9 +326,11 @@ class TrackedRun:
         limit = self.config.flush_timeout if timeout is None else timeout
         if self.flush(min(SILENT, limit)) or self.config.offline or self.trouble is not None:
             return
-        rest = LONGEST_WRITE if timeout is None and is_database(self.config.uri) else limit - SILENT
+        database = is_database(self.config.uri)
+        rest = LONGEST_WRITE if timeout is None and database else limit - SILENT
         if rest > 0:
-            logger.info("waiting for MLflow at %s to take the last records", mask_address(self.config.uri))
+            said = "writing the last records into MLflow's database %s" if database else "waiting for MLflow at %s"
+            logger.info(said, mask_address(self.config.uri))
             self.flush(rest)
 
     def _artifact(self, path: Path, to: str, table: str | None = None) -> None:

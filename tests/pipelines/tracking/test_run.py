@@ -118,6 +118,28 @@ def test_whoever_interrupts_a_run_does_not_wait_for_a_server(
     assert [record.fields["status"] for record in run.spool.records()] == ["RUNNING", "KILLED"]  # for `dragoman sync`
 
 
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [
+        (None, "writing the last records into MLflow's database"),
+        ("http://127.0.0.1:9", "waiting for MLflow at http://127.0.0.1:9"),
+    ],
+    ids=["database", "server"],
+)
+def test_a_long_end_says_what_it_waits_for(
+    uri: str | None,
+    said: str,
+    tracking: TrackingConfig,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(BackgroundSender, "flush", lambda *_: False)
+    caplog.set_level("INFO")
+    TrackedRun(replace(tracking, uri=uri or tracking.uri), tmp_path / "runs/a", "a", system=False).finish()
+    assert said in caplog.text
+
+
 def test_leaving_hands_the_run_over_without_ending_it(tracking: TrackingConfig, tmp_path: Path) -> None:
     driver = TrackedRun(tracking, tmp_path / "runs/a", "a")
     worker = TrackedRun(tracking, tmp_path / "runs/a", "a")
