@@ -37,143 +37,93 @@ READING = [
         "shard",
         f"{MIX} 'corpus.parts=[{{{{name: b, root: \"{{home}}/service\", train: {{{{file: ray_token}}}}}}}}]'",
     ),
-    ("shard", f"{LISTED} corpus.train.file=[{{home}}/service/session_key,{{home}}/service/ray_token]"),
     ("shard", f"{LISTED} corpus.train.file={{home}}/service/session_key"),
-    ("shard", f"{LISTED} corpus.train.file={{home}}/service/ledger.db"),
-    ("shard", f"{LISTED} corpus.train.file={{home}}/service/no-such-file"),
-    ("shard", f"{LISTED} corpus.train.file={{home}}/service/*"),
     ("shard", f"{LISTED} corpus.train.file={{home}}/*/session_key"),
     ("shard", f"{LISTED} 'corpus.train.file=\"{{home}}/s[e]rvice/session_ke?\"'"),
-    ("shard", f"{LISTED} corpus.train.file={{home}}/*/*/a1.log"),
     ("shard", f"{LISTED} corpus.train.file={{home}}/jobs/other/a1.log"),
-    ("shard", f"{LISTED} corpus.train.file={{home}}/./service/session_key"),
     ("shard", f"{LISTED} corpus.train.file={{home}}//service///session_key"),
-    ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/../service/session_key"),
     ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/missing/../../service/session_key"),
     ("shard", f"{LISTED} corpus.train.file=/proc/self/root{{home}}/service/session_key"),
     ("shard", f"{LISTED} corpus.train.file=/proc/self/cwd/tok.admin"),
-    ("shard", f"{LISTED} corpus.train.file=/proc/self/environ"),
     ("shard", f"{LISTED} corpus.train.file=/dev/stdin"),
     ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/link-to-key"),
-    ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/link-to-service/session_key"),
     ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/*-to-key"),
     ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/hard-link"),
     ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/hard-*"),
-    ("shard", f"{LISTED} corpus.train.file={{home}}/endpoint/endpoint.db"),
     ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/hard-endpoint"),
-    ("shard", f"{LISTED} corpus.train.file={{data}}/link-to-key"),
     ("shard", f"{LISTED} corpus.train.file={{data}}/jobs_token"),
     ("shard", f"{LISTED} corpus.train.file={{data}}/*"),
     ("shard", f"{LISTED} corpus.train.file=tok.admin"),
-    ("shard", f"{LISTED} corpus.train.file=tok.*"),
     ("shard", f"{LISTED} corpus.train.file=*"),
-    ("shard", f"{LISTED} corpus.train.file=**/session_key"),
-    ("shard", f"{LISTED} corpus.train.file=./tok.admin"),
-    ("shard", f"{LISTED} corpus.train.file='tok.admin'"),
     ("shard", f"{LISTED} corpus.train.file=[[tok.admin]]"),
     ("shard", f"{LISTED} corpus.train.file=[{{home}}/corpora/books.txt,tok.admin]"),
-    ("shard", f"{LISTED} +corpus.train={{{{file: tok.admin}}}}"),
     ("shard", f"{LISTED} corpus.train={{{{file: [[{{home}}/service/session_key]]}}}}"),
-    ("shard", f"{LISTED} corpus.train.file=123"),
     ("shard", f"{LISTED} corpus.valid.file=tok.admin corpus.train.file={{home}}/corpora/books.txt"),
-    ("shard", f"{LISTED} corpus.root={{cwd}} corpus.train.file=tok.admin"),
     ("shard", f"{LISTED} corpus.root={{home}} corpus.train.file=service/session_key"),
     ("shard", f"{LISTED} corpus.root=. corpus.train.file=tok.admin"),
-    ("shard", f"{LISTED} corpus.root={{home}}/service corpus.train.file=session_key"),
     ("shard", f"{LISTED} corpus.root={{home}}/corpora corpus.train.file=../service/session_key"),
-    ("shard", f"{LISTED} corpus.root={{home}}/corpora corpus.train.file={{home}}/service/session_key"),
     (
         "shard",
         f"{LISTED} corpus.root={{home}}/corpora '+corpus.languages={{{{en: ../service/session_key}}}}' "
         "'corpus.train.file=\"{{source}}\"'",
     ),
     ("shard", f"{LISTED} 'corpus.train.file=\"~/.ssh/id_rsa\"'"),
-    ("shard", f"{LISTED} 'corpus.train.file=\"~root\"'"),
-    ("shard", f"{LISTED} corpus.train.file=/etc/passwd"),
     ("shard", f"{LISTED} corpus.train.file=file://{{home}}/service/session_key"),
     ("shard", f"{LISTED} corpus.train.file=http://127.0.0.1:8265/api/jobs"),
     ("shard", "corpus=webdataset pair=en corpus.train.file=http://localhost:8300/v1/jobs"),
-    ("shard", "corpus=webdataset pair=en corpus.train.file=https://169.254.169.254/latest"),
     ("shard", "corpus=webdataset pair=en corpus.train.file=s3://bucket/a.tar"),
-    ("shard", "corpus=webdataset pair=en corpus.train.file=tok.admin"),
-    ("shard", "corpus=jsonl corpus.train.file=tok.admin"),
     ("shard", "corpus=moses corpus.train.source=tok.admin corpus.train.target=tok.admin"),
     ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/books.txt tokenizer.same_as={{home}}/service"),
     ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/books.txt tokenizer.same_as=secret-bundle"),
     ("unpack", "paths.shards={home}/service"),
-    ("unpack", "paths.shards=service"),
     ("unpack", "paths.shards={up}/service"),
-    ("unpack", "paths.shards=secret-bundle"),
     ("unpack", "paths.shards={home}/shards/linked"),
     ("unpack", "paths={{root: {home}/service}}"),
-    ("unpack", "paths={{shards: {home}/service}}"),
     ("unpack", "~paths.shards"),
     ("evaluate", "bundle=secret-bundle"),
-    ("evaluate", "bundle={home}/service"),
     ("evaluate", "bundle={home}/jobs/other"),
     ("evaluate", "evaluate.against=[[{home}/service]]"),
     ("evaluate", "bundle=models:/../../service@x"),
     ("evaluate", "paths.runs={home}/jobs name=other"),
-    ("evaluate", "paths.runs=jobs name=other"),
     ("train", f"name={'a' * 256}"),
     ("train", f"name={'/ü' * 900}"),
     ("shard", f"paths.shards={{home}}/shards/{'a' * 256}"),
-    ("unpack", f"paths.shards={{home}}/shards/{'a' * 256}"),
     ("evaluate", f"bundle={{home}}/runs/{'a' * 256}"),
     ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/{'a' * 256}"),
-    ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/{'a' * 256}*"),
     ("train", "train.init_from=secret-bundle"),
     ("train", "embeddings.source=file://{home}/service"),
-    ("train", "vectors.evaluate.root={home}/service"),
     ("train", "vectors.evaluate.root={home}/corpora 'vectors.evaluate.similarity=[../service/session_key]'"),
     ("train", "vectors.evaluate.root=. 'vectors.evaluate.analogies=[tok.admin]'"),
-    ("compare", "models=[secret-bundle]"),
     ("compare", "models=[[{home}/service]]"),
 ]
 WRITING = [
-    ("shard", "paths.shards={home}/service"),
     ("shard", "paths.shards={home}/service/new"),
     ("shard", "paths.shards={home}"),
-    ("shard", "paths.shards={home}/shards"),
     ("shard", "paths.shards={home}/shards/."),
     ("shard", "paths.shards={home}/jobs/other"),
-    ("shard", "paths.shards={home}/mlflow"),
     ("shard", "paths.shards={data}/new"),
     ("shard", "paths.shards=here"),
-    ("train", "paths.runs={home}/service"),
     ("train", "paths.runs={home}/jobs name=other"),
     ("train", "paths.runs=."),
     ("train", "paths.runs={data}"),
     ("train", "paths.mlflow={home}/service"),
-    ("train", "paths.mlflow={home}/corpora"),
     ("train", "paths.cache={home}/service"),
-    ("train", "paths.cache=cache"),
-    ("unpack", "output={home}/service"),
     ("unpack", "output={home}/jobs/other"),
-    ("unpack", "output={home}/corpora"),
     ("unpack", "output={home}/corpora/link-to-service"),
-    ("unpack", "output=out"),
     ("unpack", "output=/tmp"),
 ]
 CONTACTING = [
     ("train", "cluster={{address: 'ray://evil:10001'}}"),
-    ("train", "cluster={{address: '127.0.0.1:6379'}}"),
     ("train", "+cluster={{address: evil}}"),
     ("train", "cluster.address=auto"),
-    ("train", "tracking={{uri: 'http://evil'}}"),
     ("train", "tracking={{uri: 'sqlite:////{home}/service/ledger.db'}}"),
     ("train", "tracking={{artifacts: {home}/service}}"),
-    ("train", "~tracking.uri"),
     ("train", "~cluster.address"),
     ("sync", "tracking.uri=http://evil"),
     ("promote", "tracking={{uri: 'http://localhost:8310'}}"),
-    ("doctor", "cluster.address=http://10.0.0.1:22"),
     ("doctor", "cluster={{address: 'http://10.0.0.1:22'}}"),
-    ("doctor", "tracking={{uri: 'http://10.0.0.1:80'}}"),
     ("doctor", "tracking={{uri: 'postgresql://10.0.0.1:5432/x'}}"),
     ("doctor", "paths.root=s3://10.0.0.1/x"),
-    ("doctor", "paths={{root: 's3://10.0.0.1/x'}}"),
-    ("doctor", "paths.root=http://127.0.0.1:8300"),
     ("doctor", "jobs={{address: 'http://10.0.0.1'}}"),
     ("doctor", "+service@cluster=default"),
     ("shard", "corpus={cwd}/tok.admin"),
@@ -195,9 +145,7 @@ HONEST = [
     ("compare", "models=[rnnenc,transformer] compare.name=mine"),
     ("promote", "registry.name=mine 'promote.reason=\"/etc/passwd is only a text\"'"),
     ("unpack", "output={home}/corpora/mine"),
-    ("doctor", "seed=2"),
     ("sync", "name=one"),
-    ("sync", "seed=3"),
 ]
 ATTACKS = [*READING, *WRITING, *CONTACTING]
 
@@ -284,10 +232,9 @@ def test_an_attack_is_refused(verb: str, row: str, scene: dict[str, Path]) -> No
 
 
 def test_the_endpoints_folder_is_closed_to_jobs_whose_roots_hold_it(scene: dict[str, Path]) -> None:
-    for name in ("endpoint.db", "*"):
-        words = words_of(f"{LISTED} corpus.train.file={{home}}/endpoint/{name}", **scene)
-        with pytest.raises(UserError, match="lies outside of what jobs may use"):
-            make_plan("shard", words, [scene["home"], scene["home"]], 0.0)
+    words = words_of(f"{LISTED} corpus.train.file={{home}}/endpoint/*", **scene)
+    with pytest.raises(UserError, match="lies outside of what jobs may use"):
+        make_plan("shard", words, [scene["home"], scene["home"]], 0.0)
 
 
 def test_a_file_that_is_not_there_is_refused_in_the_same_words(scene: dict[str, Path]) -> None:
@@ -338,23 +285,13 @@ def test_every_text_key_has_a_kind() -> None:
     assert keys == set(KINDS)
 
 
-@pytest.mark.parametrize(
-    "shards",
-    [
-        "{home}/shards/one",
-        "{home}/shards/./one",
-        "{home}/shards/x/../one/",
-        "{home}//shards/link",
-        "../home/shards/one",
-    ],
-)
-def test_a_folder_has_one_claim_however_it_is_written(shards: str, scene: dict[str, Path]) -> None:
+def test_a_folder_has_one_claim_however_it_is_written(scene: dict[str, Path]) -> None:
     home = scene["home"]
-    if not (home / "shards/one").exists():
-        (home / "shards/one").mkdir()
-        (home / "shards/link").symlink_to("one")
-    plan = make_plan("shard", [f"paths.shards={shards.format(home=home)}"], [home], 0.0)
-    assert plan["claims"] == f"shards {home}/shards/one"
+    (home / "shards/one").mkdir()
+    (home / "shards/link").symlink_to("one")
+    for shards in (f"{home}/shards/x/.././one/", f"{home}//shards/link", "../home/shards/one"):
+        plan = make_plan("shard", [f"paths.shards={shards}"], [home], 0.0)
+        assert plan["claims"] == f"shards {home}/shards/one", shards
     train = [f"paths.runs={home}/./runs/../runs", "name=one", f"paths.shards={home}/shards/one"]
     assert make_plan("train", train, [home], 0.0, early=True)["claims"] == "run one"
     train[0] = f"paths.runs={home}/runs/of-anna/"
@@ -362,7 +299,7 @@ def test_a_folder_has_one_claim_however_it_is_written(shards: str, scene: dict[s
 
 
 def test_the_service_answers_an_attack_with_400_and_starts_nothing(scene: dict[str, Path]) -> None:
-    """The whole way: HTTP, the planner, the ledger. One in twenty-one, and another owner's shards."""
+    """The whole way: HTTP, the planner, the ledger. One in sixteen, and another owner's shards."""
     with warnings.catch_warnings():  # of a package that is not installed
         warnings.simplefilter("ignore")
         from fastapi.testclient import TestClient
@@ -374,7 +311,7 @@ def test_the_service_answers_an_attack_with_400_and_starts_nothing(scene: dict[s
     parts = ServiceParts(loop.ledger, loop.scheduler.access, loop, loop.config, home, False)
     try:
         with TestClient(create_app(parts), base_url="http://127.0.0.1") as http:
-            for verb, row in ATTACKS[::21]:
+            for verb, row in ATTACKS[::16]:
                 words = words_of(row, **scene)
                 if is_open(verb, words):  # a command without shards is refused before its attack is seen
                     words.append("corpus=everyday")
