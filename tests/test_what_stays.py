@@ -116,7 +116,7 @@ def few(sentences: Path) -> Path:
 
 @contextlib.contextmanager
 def endpoint(*words: str) -> Iterator[str]:
-    """Runs `dragoman serve` on a free port; yields its address."""
+    """Runs `dragoman serve` on a free port; yields its address. SIGTERM ends it well."""
     process = Command(("serve", "serve.port=0", *words), os.environ)
     try:
         said = []
@@ -126,8 +126,9 @@ def endpoint(*words: str) -> Iterator[str]:
         yield line.strip()
     finally:
         process.terminate()
-        process.wait(TIMEOUT)
+        ended = process.wait(TIMEOUT)
         process.stdout.close()
+    assert ended == 0
 
 
 # The card: shards, exact training, scores, registry, promotion, endpoint.

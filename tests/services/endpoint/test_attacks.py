@@ -86,13 +86,12 @@ def is_refused(answer: bytes, *statuses: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("head", "piece"),
+    ("path", "head", "piece"),
     [
-        ("Content-Length: 1000000000", PIECE),
-        ("Transfer-Encoding: chunked", f"{len(PIECE):x}\r\n".encode() + PIECE + b"\r\n"),
+        ("/translate_file", "Content-Length: 1000000000", PIECE),
+        ("/translate", "Transfer-Encoding: chunked", f"{len(PIECE):x}\r\n".encode() + PIECE + b"\r\n"),
     ],
 )
-@pytest.mark.parametrize("path", ["/translate", "/v2/translate", "/translate_file"])
 def test_a_body_of_a_gigabyte_is_a_413_before_it_is_there(
     stage: Stage, tmp_path: Path, path: str, head: str, piece: bytes
 ) -> None:
@@ -161,22 +160,6 @@ SECRET = "root:x:0"
 XXE = '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]><x>A dog: &e;</x>'
 
 
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [("html", "<b>" * 20_000 + "dog"), ("xml", "<b>" * 20_000 + "dog" + "</b>" * 20_000), ("xml", BOMB), ("xml", XXE)],
-    ids=["deep HTML", "deep XML", "entities", "XXE"],
-)
-def test_markup_that_attacks_its_parser_is_refused(stage: Stage, tmp_path: Path, kind: str, text: str) -> None:
-    stage.endpoint.limits.characters, stage.endpoint.limits.body = 1_000_000, 2_000_000
-
-    async def test() -> None:
-        async with served(stage, tmp_path) as port:
-            assert is_refused(await translate(port, q=text, format=kind), 400)
-            assert is_refused(await translate(port, q="The dog."), 200)
-
-    run(test)
-
-
 def huge() -> bytes:
     """Returns more than all members of an archive may have together."""
     return b"<w>" + bytes(MOST_BYTES) + b"</w>"
@@ -197,14 +180,10 @@ MIMETYPE = {"mimetype": b"application/vnd.oasis.opendocument.text"}
     ("name", "content"),
     [
         ("a.docx", lambda: packed("word/document.xml", huge(), {"[Content_Types].xml": b"<Types/>"})),
-        ("a.odt", lambda: packed("content.xml", huge(), MIMETYPE)),
         ("a.odt", lambda: packed("content.xml", BOMB.encode(), MIMETYPE)),
-        ("a.html", lambda: b"<b>" * 100_000 + b"dog"),
-        ("a.xliff", lambda: b"<b>" * 200 + b"dog" + b"</b>" * 200),
-        ("a.xliff", BOMB.encode),
         ("a.xliff", XXE.encode),
     ],
-    ids=["zip .docx", "zip .odt", "entities .odt", "deep .html", "deep .xliff", "entities .xliff", "XXE .xliff"],
+    ids=["zip .docx", "entities .odt", "XXE .xliff"],
 )
 def test_a_document_that_attacks_its_reader_is_refused(
     stage: Stage, tmp_path: Path, name: str, content: Callable[[], bytes]

@@ -5,25 +5,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.services.endpoint import libretranslate
-from dragoman.services.endpoint.app import refusal
 from tests.services.endpoint.conftest import Stage
-
-
-@pytest.mark.parametrize(
-    ("path", "keys"),
-    [
-        ("/nowhere", ["error"]),
-        ("/v2/nowhere", ["message"]),
-    ],
-)
-def test_unknown_addresses(stage: Stage, path: str, keys: list[str]) -> None:
-    answer = stage.client.get(path)
-    assert (answer.status_code, list(answer.json())) == (404, keys)
-
-
-def test_a_quota_has_a_code_of_its_own_at_deepl_only() -> None:
-    assert refusal(429, "used up", path="/v2/translate", reason="characters").status_code == 456
-    assert refusal(429, "used up", path="/translate", reason="characters").status_code == 429
 
 
 def test_pages_of_other_origins_may_ask_but_not_delete(stage: Stage) -> None:

@@ -1,23 +1,9 @@
-"""The order of the work, by itself and in a simulation with a clock of its own."""
+"""The order of the work: clients take turns by tokens."""
 
 import copy
 import itertools
-import random
-import statistics
 
-import pytest
-
-from dragoman.model.text.sentences import split
-from dragoman.services.endpoint.batcher import QUIET
-from dragoman.services.endpoint.fair_queue import Lane, Request, is_long, tokens_of
-
-TURN, LINES, TOKENS = 512, 64, 4096
-STRAIN = random.Random(1)
-HOSTILE = {
-    "a": "a" * 4990,
-    "no blanks": "".join(STRAIN.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=4990)),
-    "many lines": "Go.\n" * 1000,
-}
+from dragoman.services.endpoint.fair_queue import Lane, Request, tokens_of
 
 
 def filled(*requests: Request, lines: int = 1) -> Lane:
@@ -124,93 +110,6 @@ def test_tokens_are_estimated_from_words_and_from_what_are_none() -> None:
     assert tokens_of("The dog sees the man.") == 8
     assert tokens_of("a" * 400) == 401
     assert tokens_of("") == 1
-
-
-class Machine:
-    """Two cores, a clock and an engine that takes 2 ms a batch and 0.2 ms a token on one core.
-
-    A batch of several lines has two parts; the cores are shared evenly by the parts at work.
-    """
-
-    def __init__(self, turn: int) -> None:
-        self.turn = turn
-        self.now = 0.0
-        self.quiet = 0.0  # when the last short batch had ended for QUIET
-        self.lanes: list[Lane] = [Lane(LINES, TOKENS), Lane(LINES, min(turn, TOKENS))]
-        self.work: list[tuple[list[tuple[Request, list[str]]], int, float]] = [([], 0, 0.0), ([], 0, 0.0)]
-        self.done: dict[Request, float] = {}
-
-    def submit(self, text: str, client: str = "") -> Request:
-        lines = [piece.text for piece in split(text, 400, "en") if piece.text]
-        asked = Request("a", lines, [tokens_of(line) for line in lines], client=client)
-        self.lanes[is_long(asked.costs, self.turn)].add(asked)
-        return asked
-
-    def step(self, until: float) -> None:
-        """Goes on to the next end of a batch, at most to `until`."""
-        contended = self.now < self.quiet or self.lanes[0].queued > 0
-        for number, lane in enumerate(self.lanes):
-            if not self.work[number][0] and (batch := lane.take(1 if number and contended else None)):
-                lines = [line for _, part in batch for line in part]
-                self.work[number] = (batch, min(2, len(lines)), 0.002 + 0.0002 * sum(map(tokens_of, lines)))
-        parts = sum(own for _, own, _ in self.work)
-        if not parts:
-            self.now = until
-            return
-        speed = min(1.0, 2 / parts)  # of a part
-        passed = min(until - self.now, *(left / (own * speed) for _, own, left in self.work if own))
-        self.now += passed
-        for number, (batch, own, left) in enumerate(self.work):
-            left -= passed * own * speed
-            if not batch or left > 1e-12:
-                self.work[number] = (batch, own, left)
-                continue
-            self.work[number] = ([], 0, 0.0)
-            self.done |= {one: self.now for one, _ in batch if not one.left}
-            if number == 0:
-                self.quiet = self.now + QUIET
-
-
-def neighbours(
-    hostile: str | None,
-    clients: int = 1,
-    crowd: int = 1,
-    waits: int = 1000,
-) -> float:
-    """Returns the 99th percentile of the seconds that neighbours wait, alone, or beside a client that sends
-    `hostile` again and again, `crowd` times at once."""
-    machine, seconds, began = Machine(TURN), [], {}
-    strain = random.Random(2)
-
-    def sentence() -> str:
-        return " ".join(["word"] * strain.randrange(5, 25)) + "."
-
-    free = [strain.random() * 0.02 for _ in range(clients)]
-    asked: list[Request | None] = [None] * clients
-    attacks: list[Request | None] = [None] * crowd
-    while len(seconds) < waits:
-        for number, attack in enumerate(attacks if hostile is not None else []):
-            if attack is None or attack in machine.done:
-                attacks[number] = machine.submit(hostile or "", "crowd")
-        for number in range(clients):
-            mine = asked[number]
-            if mine is not None and mine in machine.done:
-                seconds.append(machine.done[mine] - began[number])
-                asked[number], free[number] = None, machine.now + strain.random() * 0.02
-            if asked[number] is None and free[number] <= machine.now:
-                asked[number], began[number] = machine.submit(sentence(), str(number)), machine.now
-        machine.step(min([time for time in free if time > machine.now], default=float("inf")))
-    return statistics.quantiles(seconds, n=100)[98]
-
-
-@pytest.mark.parametrize("hostile", HOSTILE)
-def test_beside_a_hostile_text_a_neighbour_waits_at_most_twice_as_long(hostile: str) -> None:
-    assert neighbours(HOSTILE[hostile], clients=8) <= 2 * neighbours(None, clients=8)
-
-
-def test_neighbours_wait_no_longer_however_many_requests_another_client_has() -> None:
-    few, many = (neighbours(" ".join(["word"] * 15), clients=8, crowd=crowd, waits=100) for crowd in (64, 300))
-    assert many <= 1.1 * few
 
 
 def waiting(lane: Lane) -> list[Request]:

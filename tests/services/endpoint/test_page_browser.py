@@ -59,7 +59,8 @@ def heard(page: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("width", "scheme"), [(1440, "light"), pytest.param(768, "dark", marks=pytest.mark.long), (390, "dark")]
+    ("width", "scheme"),
+    [*(pytest.param(*wide, marks=pytest.mark.long) for wide in ((1440, "light"), (768, "dark"))), (390, "dark")],
 )
 def test_the_page_translates_after_a_pause_and_shows_what_words_looked_at(
     address: str, browser: Any, stage: Stage, width: int, scheme: str

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from libretranslatepy import LibreTranslateAPI
 
 from dragoman.model.errors import UserError
 from dragoman.model.settings import DecodeConfig
@@ -43,29 +42,6 @@ def serving(*words: str) -> Iterator[tuple[str, Command]]:
         process.stdout.close()
 
 
-def test_a_bundle_is_served_to_the_libretranslate_client_and_sigterm_ends_it_well(bundle: Path) -> None:
-    with serving(f"bundle={bundle}", "decode.beam=2") as (address, process):
-        client = LibreTranslateAPI(address)
-        assert isinstance(client.translate("the dog", "en", "de"), str)
-        assert client.languages()[0] == {"code": "en", "name": "English", "targets": ["de"]}
-        assert client.detect("the dog is sleeping")[0]["language"] == "en"
-
-        answer = httpx.post(
-            f"{address}/translate",
-            timeout=PATIENCE,
-            json={"q": ["the dog", ""], "source": "en", "target": "de", "alternatives": 4},
-        )
-        assert answer.headers["X-Run-Id"] == "r" * 32
-        assert answer.headers["X-Manifest-Hash"] == "ab" * 32
-        assert len(answer.json()["alternatives"][0]) <= 1  # what a beam of 2 has besides the best
-        assert httpx.get(f"{address}/health", timeout=PATIENCE).json() == {"status": "ok"}
-        status = httpx.get(f"{address}/status", timeout=PATIENCE).json()
-        assert (status["status"], status["model"]["name"]) == ("ok", "small")
-
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE) == 0
-
-
 def test_two_bundles_answer_in_both_directions(make_bundle: Callable[..., Path], tmp_path: Path) -> None:
     there, back = make_bundle(tmp_path / "there"), make_bundle(tmp_path / "back", 2, pair="deu-en_GB")
     config = ServeConfig(models=[str(there), str(back)])
@@ -82,7 +58,8 @@ def test_the_endpoint_waits_for_a_model_follows_the_alias_and_sigint_is_130(
 ) -> None:
     registry = Registry(tracking, RegistryConfig(name="m", alias="stage"))
     words = (f"tracking.uri={tracking.uri}", "bundle=models:/m@stage", f"paths.root={tmp_path}")
-    with serving(*words, "serve.wait=true", "serve.poll=0.2") as (address, process):
+    with contextlib.ExitStack() as after, serving(*words, "serve.wait=true", "serve.poll=0.2") as (address, process):
+        after.callback(connect(tracking).delete_registered_model_alias, "m", "stage")  # other tests read this registry
 
         def ask() -> httpx.Response:
             return httpx.post(
@@ -107,7 +84,6 @@ def test_the_endpoint_waits_for_a_model_follows_the_alias_and_sigint_is_130(
 
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 130
-    connect(tracking).delete_registered_model_alias("m", "stage")  # other tests read this registry
 
 
 def named(version: str) -> Callable[[httpx.Response], bool]:
