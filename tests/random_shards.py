@@ -27,38 +27,36 @@ def random_records(count: int, seed: int = 0, longest: int = 30) -> list[Record]
     return records
 
 
+def write_shards(directory: Path, records: list[Record], chunk: int = 8, shard: int = 100) -> Path:
+    """Makes a directory with a split `train`, tokenizer file and manifest."""
+    directory.mkdir()
+    entries = [
+        write_shard(directory, "train", number, records[first : first + shard], first, chunk, "<u2")
+        for number, first in enumerate(range(0, len(records), shard))
+    ]
+    tokenizer = WordTokenizer([*SPECIAL_PIECES, *(f"w{i}" for i in range(VOCABULARY - len(SPECIAL)))])
+    tokenizer.save(directory / "tokenizer.json")
+    parallel = all(target is not None for _, target in records)
+    digest = hashlib.sha256(tokenizer.serialise()).hexdigest()
+    file = {"side": "both", "file": "tokenizer.json", "sha256": digest, "vocabulary": VOCABULARY}
+    manifest = Manifest(
+        corpus="random",
+        languages=["en", "de"] if parallel else ["en"],
+        tokenizer={"type": "words", "joint": True, "files": [file], "special": dict(SPECIAL)},
+        dtype="<u2",
+        splits={"train": Split.of(entries)},
+        kind="parallel" if parallel else "monolingual",
+    )
+    write_manifest(directory, manifest)
+    return directory
+
+
 @pytest.fixture
 def make_shards(tmp_path: Path) -> MakeShards:
-    """make_shards(records, chunk=8, shard=100) -> a directory with a split `train`, tokenizer file and manifest."""
+    """make_shards(records, chunk=8, shard=100) -> a directory of this test's."""
 
     def make(records: list[Record], chunk: int = 8, shard: int = 100, name: str = "shards") -> Path:
-        directory = tmp_path / name
-        directory.mkdir()
-        entries = [
-            write_shard(directory, "train", number, records[first : first + shard], first, chunk, "<u2")
-            for number, first in enumerate(range(0, len(records), shard))
-        ]
-        tokenizer = WordTokenizer([*SPECIAL_PIECES, *(f"w{i}" for i in range(VOCABULARY - len(SPECIAL)))])
-        tokenizer.save(directory / "tokenizer.json")
-        parallel = all(target is not None for _, target in records)
-        file = {
-            "side": "both",
-            "file": "tokenizer.json",
-            "sha256": hashlib.sha256(tokenizer.serialise()).hexdigest(),
-            "vocabulary": VOCABULARY,
-        }
-        write_manifest(
-            directory,
-            Manifest(
-                corpus="random",
-                languages=["en", "de"] if parallel else ["en"],
-                tokenizer={"type": "words", "joint": True, "files": [file], "special": dict(SPECIAL)},
-                dtype="<u2",
-                splits={"train": Split.of(entries)},
-                kind="parallel" if parallel else "monolingual",
-            ),
-        )
-        return directory
+        return write_shards(tmp_path / name, records, chunk, shard)
 
     return make
 

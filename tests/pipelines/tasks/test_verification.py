@@ -1,6 +1,7 @@
 """`dragoman verify`: runs that were disturbed and are the same, and records that somebody has changed."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,20 +16,17 @@ from dragoman.model.shards.manifest import manifest_hash
 from dragoman.pipelines import entries
 from dragoman.pipelines.loaders.pairs import LaneLoader
 from tests.pipelines.training.test_loop import CONFIG, LOADER, NETWORKS, flip_last_bit, rank_process, train
+from tests.random_shards import random_records, write_shards
 from tests.warm import start_ranks
 
 Table = dict[str, tuple[bool, str]]
 
 
-@pytest.fixture
-def shards(make_shards: Callable[..., Path], random_pairs: list[Any]) -> Path:
-    return make_shards(random_pairs)
-
-
-@pytest.fixture
-def run(shards: Path, tmp_path: Path) -> Path:
-    """The folder of a run, claimed as the task of its network does it."""
-    run = tmp_path / "runs" / "one"
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with shards and a run on them, claimed as the task of its network does it and trained to its end."""
+    folder = tmp_path_factory.mktemp("verified")
+    shards, run = write_shards(folder / "shards", random_records(300)), folder / "runs" / "one"
     run.mkdir(parents=True)
     record = {
         "seed": 3,
@@ -37,7 +35,19 @@ def run(shards: Path, tmp_path: Path) -> Path:
         "loader": {key: asdict(LOADER)[key] for key in LaneLoader.of},
     }
     (run / "run.json").write_text(json.dumps(record))
-    return run
+    train(shards, run)
+    return folder
+
+
+@pytest.fixture
+def run(first: Path, tmp_path: Path) -> Path:
+    """The run of a copy of that folder."""
+    return shutil.copytree(first, tmp_path, dirs_exist_ok=True) / "runs" / "one"
+
+
+@pytest.fixture
+def shards(run: Path) -> Path:
+    return run.parents[1] / "shards"
 
 
 @pytest.fixture
@@ -60,6 +70,15 @@ def dies(step: int, values: dict[str, float]) -> None:
     raise InterruptedError(f"at step {step}")
 
 
+def begin_anew(run: Path) -> None:
+    """Leaves of a run what says whose it is."""
+    for path in run.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != "run.json":
+            path.unlink()
+
+
 def edit(run: Path, change: Callable[[list[dict[str, Any]]], Any]) -> None:
     path = run / paths.STEPS
     lines = list(journal.lines(path))
@@ -67,10 +86,8 @@ def edit(run: Path, change: Callable[[list[dict[str, Any]]], Any]) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def test_an_undisturbed_run_is_one(run: Path, shards: Path, verify: Callable[..., Table]) -> None:
-    train(shards, run)
-    found = verify()
-    assert found == {
+def test_an_undisturbed_run_is_one(shards: Path, verify: Callable[..., Table]) -> None:
+    assert verify() == {
         "shards": (True, f"4 files, manifest {manifest_hash(shards)[:12]}"),
         "checkpoints": (True, "3 checkpoints, weights of 2 steps"),
         "bundle": (True, "none yet"),
@@ -83,6 +100,7 @@ def test_an_undisturbed_run_is_one(run: Path, shards: Path, verify: Callable[...
 def test_a_killed_run_that_went_on_alone_and_on_two_workers_is_one_too(
     run: Path, shards: Path, verify: Callable[..., Table]
 ) -> None:
+    begin_anew(run)
     with pytest.raises(InterruptedError):
         train(shards, run, replace(CONFIG, evaluate_every=7, log_every=6), report=dies)
     assert verify()["batches"][1].startswith("6 steps")
@@ -98,9 +116,7 @@ def test_a_killed_run_that_went_on_alone_and_on_two_workers_is_one_too(
     ("change", "message"),
     [
         (lambda lines: lines.insert(5, dict(lines[4])), "line 6: step 5 follows step 5"),
-        (lambda lines: lines.pop(4), "line 5: step 6 follows step 4"),
         (lambda lines: lines[4].update(batch="00000000"), "step 5: the shards give other batches"),
-        (lambda lines: lines[3].update(batch=lines[4]["batch"]), "step 4: the shards give other batches"),
         (lambda lines: lines[4].update(tokens=lines[4]["tokens"] + 1), "step 5: the shards give other batches"),
         (lambda lines: lines[4].pop("batch"), "line 6: step 6 follows step 4"),
         (lambda lines: lines.__delitem__(slice(8, None)), "the journal ends at step 7, and there is a checkpoint of"),
@@ -114,7 +130,6 @@ def test_the_first_step_of_a_changed_journal_is_named(
     verify: Callable[..., Table],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    train(shards, run)
     edit(run, change)
     assert verify(1)["batches"][1].startswith(message)
     assert entries.main(["verify", str(run), f"paths.shards={shards}"]) == 1
@@ -122,8 +137,7 @@ def test_the_first_step_of_a_changed_journal_is_named(
     assert shown.endswith("one: differs, first in its batches\n")
 
 
-def test_a_damaged_line_is_named(run: Path, shards: Path, verify: Callable[..., Table]) -> None:
-    train(shards, run)
+def test_a_damaged_line_is_named(run: Path, verify: Callable[..., Table]) -> None:
     path = run / paths.STEPS
     path.write_text(path.read_text().replace('{"step":5,', '{"step":5', 1))
     assert "line 5" in verify(1)["batches"][1]
@@ -141,7 +155,6 @@ def test_a_damaged_line_is_named(run: Path, shards: Path, verify: Callable[..., 
 def test_a_flipped_bit_is_named(
     file: str, what: str, message: str, run: Path, shards: Path, verify: Callable[..., Table]
 ) -> None:
-    train(shards, run, replace(CONFIG, keep_checkpoints=1) if file.startswith("weights") else CONFIG)
     (path,) = list((shards if what == "shards" else run).glob(file))[:1]
     flip_last_bit(path)
     found = verify(1)
@@ -160,4 +173,5 @@ def test_mistakes_in_the_command_have_their_own_code(
     ):
         assert entries.main(["verify", *words]) == 2
         assert message in capsys.readouterr().err
+    begin_anew(run)
     assert entries.main(["verify", "one", runs, f"paths.shards={shards}"]) == 0  # nothing was trained yet
