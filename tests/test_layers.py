@@ -1,4 +1,4 @@
-"""The contracts of imports in pyproject.toml ([tool.importlinter]), and what imports load and make."""
+"""What imports load and make, and by which names ours are imported; who may import whom is for `make check`."""
 
 import re
 import subprocess
@@ -13,14 +13,6 @@ LINKED = ("conf", "model", "pipelines", "services")  # folders at the top that `
 
 def run(code: str) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=120)
-
-
-def test_imports_keep_their_contracts() -> None:
-    command = Path(sys.executable).with_name("lint-imports")
-    if not command.is_file():
-        pytest.skip("import-linter is not installed (make venv)")
-    done = subprocess.run([command], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_nothing_imports_ours_by_the_names_of_the_folders() -> None:
