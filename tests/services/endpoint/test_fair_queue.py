@@ -3,6 +3,8 @@
 import copy
 import itertools
 
+import pytest
+
 from dragoman.services.endpoint.fair_queue import Lane, Request, tokens_of
 
 
@@ -23,8 +25,9 @@ def request(*costs: int, engine: str = "a", nbest: int = 1, priority: int = 0, c
     return Request(engine, list(range(len(costs))), list(costs), nbest, priority, client)
 
 
-def test_requests_take_turns_by_tokens() -> None:
-    many, few = request(*[20] * 6), request(*[60] * 2)
+@pytest.mark.parametrize("clients", [("", ""), ("a", "b")])
+def test_requests_and_clients_take_turns_by_tokens(clients: tuple[str, str]) -> None:
+    many, few = request(*[20] * 6, client=clients[0]), request(*[60] * 2, client=clients[1])
     lane = filled(many, few)
     assert taken(lane, 8) == [many, few, many, many, few, many, many, many]
     assert (lane.queued, lane.cost, lane.take()) == (0, 0, [])
@@ -52,14 +55,12 @@ def test_many_requests_of_a_client_have_one_turn_together() -> None:
 
 
 def test_a_client_that_comes_again_has_not_forgotten_what_it_was_given() -> None:
-    lane = filled(request(*[10] * 20, client="steady"))
-    given = {"steady": 0, "again": 0}
-    for _ in range(14):
-        if given["again"] < 10 and not any(one.client == "again" for one in waiting(lane)):
-            lane.add(request(30, client="again"))  # one after the other, each as soon as the last is taken
-        ((asked, _),) = lane.take()
-        given[asked.client] += sum(asked.costs[asked.taken - 1 : asked.taken])
-    assert given["again"] <= given["steady"] + 30
+    lane = filled(request(60, client="again"))
+    taken(lane, 1)
+    again, other = request(20, client="again"), request(*[20] * 5, client="other")
+    lane.add(again)
+    lane.add(other)
+    assert taken(lane, 6) == [other, other, other, again, other, other]
 
 
 def test_the_requests_of_a_client_take_turns_too() -> None:
