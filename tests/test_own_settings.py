@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -138,13 +139,14 @@ def test_a_bad_folder_is_one_line_and_exit_code_2(
     assert cli.main(["shard", "--config-dir"]) == 2
 
 
-@pytest.mark.parametrize("text", ["7e1234567", "1e5", "0123", "010", "1_000"])
-def test_a_text_that_looks_like_a_number_stays_as_typed(text: str, folder: Path) -> None:
-    (folder / "mine.yaml").write_text(f"name: {text}\n")
-    (folder / "list.yaml").write_text(f"models: [{text}]\n")
-    for words in ([f"name={text}", f"models=[{text}]"], [*read_settings("mine.yaml"), *read_settings("list.yaml")]):
+def test_a_text_that_looks_like_a_number_stays_as_typed(folder: Path) -> None:
+    texts = ["7e1234567", "1e5", "0123", "010", "1_000"]
+    keys = ["name", *(f"corpus.{split}.{side}" for split in ("train", "valid") for side in ("source", "target"))]
+    pairs = [*zip(keys, texts, strict=True), ("models", f"[{','.join(texts)}]")]
+    (folder / "mine.yaml").write_text("".join(f"{key}: {value}\n" for key, value in pairs))
+    for words in ([f"{key}={value}" for key, value in pairs], read_settings("mine.yaml")):
         config = compose.typed(Config, compose.values(words, Config))
-        assert (config.name, config.models) == (text, [text])
+        assert [attrgetter(key)(config) for key in keys] == config.models == texts
 
 
 def test_a_number_has_one_grammar(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -164,12 +164,13 @@ def test_text_with_an_equals_sign_is_no_setting() -> None:
     assert not any(is_setting(text) for text in ("a cat = an animal", "x", "1=1", "What?", "hello world"))
 
 
-@pytest.mark.parametrize("empty", ["DRAGOMAN_HOME", "DRAGOMAN_CACHE", "MLFLOW_TRACKING_URI", "RAY_ADDRESS"])
-def test_an_empty_variable_is_one_that_is_not_set(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DRAGOMAN_CACHE", raising=False)
-    monkeypatch.delenv(empty, raising=False)
+def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    variables = ("DRAGOMAN_HOME", "DRAGOMAN_CACHE", "MLFLOW_TRACKING_URI", "RAY_ADDRESS")
+    for name in variables:
+        monkeypatch.delenv(name, raising=False)
     without = compose.values(["cluster=ray"])
-    monkeypatch.setenv(empty, "")
+    for name in variables:
+        monkeypatch.setenv(name, "")
     assert compose.values(["cluster=ray"]) == without
     assert all(value not in ("", "/") for value in without["paths"].values())
 

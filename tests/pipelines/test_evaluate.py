@@ -24,7 +24,7 @@ from dragoman.pipelines import entries
 from dragoman.pipelines.evaluation import tuning
 from dragoman.pipelines.evaluation.held_out import held_out
 from dragoman.pipelines.evaluation.metrics import quick_bleu, quick_chrf
-from dragoman.pipelines.evaluation.translation import evaluate_bundle
+from dragoman.pipelines.evaluation.translation import TranslationEvaluation, evaluate_bundle
 from dragoman.pipelines.evaluation.tuning import gate_int8, tune_length_penalty
 from tests.held_out import keep_texts
 
@@ -65,8 +65,14 @@ def shards(bundle: TranslationBundle) -> Path:
     return keep_texts(bundle.directory.parents[2] / "shards", texts, tokenizer=bundle.tokenizers.describe())
 
 
-def test_an_evaluation_holds_scores_texts_and_origins(bundle: TranslationBundle, shards: Path) -> None:
-    found = evaluate_bundle(bundle, shards, samples=4)
+@pytest.fixture(scope="module")
+def found(bundle: TranslationBundle, shards: Path) -> TranslationEvaluation:
+    return evaluate_bundle(bundle, shards, samples=4, engine="ctranslate2")
+
+
+def test_an_evaluation_holds_scores_texts_and_origins(
+    found: TranslationEvaluation, bundle: TranslationBundle, shards: Path
+) -> None:
     assert len(found.hypotheses) == len(found.references) == found.scores.sentences == 40
     assert found.hypotheses[3] == ""
     assert 20 < found.scores.bleu < 100
@@ -74,10 +80,12 @@ def test_an_evaluation_holds_scores_texts_and_origins(bundle: TranslationBundle,
     assert (found.bundle, found.manifest_hash) == (bundle.digest, manifest_hash(shards))
     assert len(found.samples) == 4
     assert found.engine == "ctranslate2 (ct2)"
+    text = found.report()
+    for expected in ("BLEU|nrefs:1|case:mixed", "case:lc", "sacremoses.de.lc", "chrF2|", "TER|", "1-5", "hypothesis"):
+        assert expected in text
 
 
-def test_the_record_and_the_hypotheses_are_kept(bundle: TranslationBundle, shards: Path, tmp_path: Path) -> None:
-    found = evaluate_bundle(bundle, shards)
+def test_the_record_and_the_hypotheses_are_kept(found: TranslationEvaluation, tmp_path: Path) -> None:
     record, texts = found.write(tmp_path)
     assert (record.name, texts.name) == ("evaluation.test.json", "hypotheses.test.de.txt")
     assert json.loads(record.read_text())["scores"]["bleu"] == found.scores.bleu
@@ -85,16 +93,10 @@ def test_the_record_and_the_hypotheses_are_kept(bundle: TranslationBundle, shard
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_the_report_names_scores_signatures_buckets_and_samples(bundle: TranslationBundle, shards: Path) -> None:
-    text = evaluate_bundle(bundle, shards, samples=2).report()
-    for expected in ("BLEU|nrefs:1|case:mixed", "case:lc", "sacremoses.de.lc", "chrF2|", "TER|", "1-5", "hypothesis"):
-        assert expected in text
-
-
-def test_both_engines_score_the_same(bundle: TranslationBundle, shards: Path) -> None:
-    first, second = (evaluate_bundle(bundle, shards, engine=engine) for engine in ("torch", "ctranslate2"))  # type: ignore[arg-type]  # literals
-    assert first.hypotheses == second.hypotheses
-    assert first.scores == second.scores
+def test_both_engines_score_the_same(found: TranslationEvaluation, bundle: TranslationBundle, shards: Path) -> None:
+    other = evaluate_bundle(bundle, shards, engine="torch")
+    assert found.hypotheses == other.hypotheses
+    assert found.scores == other.scores
 
 
 def test_an_automatic_penalty_is_the_bundles_own_or_tuned_on_validation(
@@ -179,13 +181,14 @@ def test_int8_does_not_serve_where_the_processor_has_no_instructions_for_it(
     assert not verdict["accepted"] and verdict["instructions"] == []
 
 
-def test_scores_by_int8_have_float32s_beside_them(bundle: TranslationBundle, shards: Path) -> None:
+def test_scores_by_int8_have_float32s_beside_them(
+    found: TranslationEvaluation, bundle: TranslationBundle, shards: Path
+) -> None:
     if not runs_int8("cpu"):
         pytest.skip("this machine multiplies no int8")
     served = evaluate_bundle(bundle, shards, "test", engine="ctranslate2-int8")
-    plain = evaluate_bundle(bundle, shards, "test", engine="ctranslate2")
-    assert served.engine == "ctranslate2 (ct2-int8)" and plain.float32 is None
-    assert served.float32 == {"bleu": plain.scores.bleu, "chrf": plain.scores.chrf}
+    assert served.engine == "ctranslate2 (ct2-int8)" and found.float32 is None
+    assert served.float32 == {"bleu": found.scores.bleu, "chrf": found.scores.chrf}
     assert served.record()["float32"] == served.float32 and "float32: BLEU" in served.report()
 
 

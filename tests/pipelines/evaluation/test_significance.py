@@ -26,7 +26,7 @@ def texts(seed: int, count: int = 60) -> list[list[str]]:
     return [[" ".join(row) for row in gold], translate(), translate()]
 
 
-@pytest.mark.parametrize("count", [60, 300, 1500])
+@pytest.mark.parametrize("count", [60, 300])
 def test_equal_models_are_called_different_in_one_of_twenty_comparisons(count: int) -> None:
     rng, alarms = np.random.default_rng(count), 0
     for _ in range(500):
