@@ -6,7 +6,7 @@
 | train, compare, evaluate, promote | the manifest of `paths.shards` | corpus, tokenizer, pair |
 | train, compare | the bundle of `train.init_from` | the network and its sizes |
 | import, sync, verify | nothing: a name has no default | name, pair, the registered name |
-| train | the number of pairs or texts, `train.max_minutes` | batch, steps, rate, dropout, layers (`corpus/sizes.py`) |
+| train | the number of pairs, texts or tokens, `train.max_minutes` | batch, steps, rate, layers (`corpus/sizes.py`) |
 
 What the user gives, on the command line or in an experiment, stays.
 """
@@ -43,6 +43,9 @@ SHORT = 10  # minutes, in which many steps of a shallow network and a small batc
 SHALLOW, SMALL = 2, 1024  # layers of the encoder; tokens a lane, at most
 SHORT_WARMUP = 10  # of this network, whose layers change nothing at first (docs/recipe.md)
 TRANSLATING = {"transformer", "rnnsearch", "rnnenc", "prefixlm"}
+READING = {"gpt", "rnnlm", "statelm", "bert"}  # networks of texts of one language
+TOKENS_A_PAIR = 20  # so that a text counts by its length, be its records lines or chapters (docs/notes/sizes.md)
+SMOOTHING = "train.loss.label_smoothing"
 logger = logging.getLogger(__name__)
 
 
@@ -108,7 +111,7 @@ def begun_words(kind: Sequence[str], config: Config) -> list[str]:
 
 
 def as_fitting(values: Mapping[str, Any], chosen: Set[str]) -> dict[str, Any]:
-    """Returns the settings of a training that fit its pairs, the steps of a head that fit its texts.
+    """Returns the settings of a training that fit its pairs, the steps of a head or a language model its texts.
 
     The warm-up of every network is at most a tenth of the steps. An experiment is a whole recipe: it settles nothing.
     A run that has begun keeps what it began with.
@@ -118,13 +121,21 @@ def as_fitting(values: Mapping[str, Any], chosen: Set[str]) -> dict[str, Any]:
         return {}
     model, train = values["model"], values["train"]
     chosen = chosen | {VOCABULARY}
-    manifest = read_manifest(shards)
-    fit = fitting(manifest.splits["train"].records)
-    translates = model.get("architecture") in TRANSLATING and values["loader"]["denoise"] == "none"
-    labels = {key: fit[key] for key in OF_LABELS} if manifest.kind == "labelled" else {}
-    settings = {WARMUP: train["optimizer"]["warmup_steps"], **labels}
-    if translates and manifest.kind == "parallel":
-        settings = fit
+    manifest, loader = read_manifest(shards), values["loader"]
+    split = manifest.splits["train"]
+    settings = {WARMUP: train["optimizer"]["warmup_steps"]}
+    if model.get("architecture") in READING:
+        tokens = split.target_tokens if loader["side"] == "target" else split.source_tokens
+        fit = fitting(tokens // TOKENS_A_PAIR)
+        settings = {key: fit[key] for key in OF_LABELS} | {
+            BATCH: max(fit[BATCH], loader["context_length"]),
+            SMOOTHING: 0.0,
+        }
+    elif manifest.kind == "labelled":
+        fit = fitting(split.records)
+        settings = {key: fit[key] for key in OF_LABELS}
+    elif manifest.kind == "parallel" and model.get("architecture") in TRANSLATING and loader["denoise"] == "none":
+        settings = fit = fitting(split.records)
         if 0 < train["max_minutes"] <= SHORT:
             settings = fit | {LAYERS: SHALLOW, BATCH: min(fit[BATCH], SMALL)}
     if STEPS in chosen:

@@ -13,7 +13,7 @@ from dragoman.model.shards.manifest import read_manifest
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sizes import fitting
 from dragoman.pipelines.entries import main
-from dragoman.pipelines.settle import OF_NETWORK, SHORT_WARMUP, as_fitting, settle
+from dragoman.pipelines.settle import OF_NETWORK, SHORT_WARMUP, TOKENS_A_PAIR, as_fitting, settle
 from dragoman.pipelines.shard import shard
 
 OF_DATA = ("loader.batch_tokens", "train.max_steps", "train.optimizer.warmup_steps")
@@ -84,10 +84,26 @@ def test_a_training_takes_what_fits_its_pairs_unless_somebody_chose(words: list[
         assert values["train"]["optimizer"]["lr"] == defaults["train"]["optimizer"]["lr"]
         assert values["train"]["optimizer"]["kind"] == defaults["train"]["optimizer"]["kind"]
     assert as_fitting(compose.values([*words, "experiment=demo"]), {"experiment"}) == {}
-    for other in (["model=gpt_tiny", "loader.side=source"], ["loader.denoise=infilling"]):
-        assert training([*words, *other])["train"] == defaults["train"], other
-        short = training([*words, *other, "train.max_steps=500"])
-        assert short["train"]["optimizer"]["warmup_steps"] == 50  # of every network a tenth at most
+    denoising = [*words, "loader.denoise=infilling"]
+    assert training(denoising)["train"] == defaults["train"]
+    short = training([*denoising, "train.max_steps=500"])
+    assert short["train"]["optimizer"]["warmup_steps"] == 50  # of every network a tenth at most
+
+
+@pytest.mark.parametrize("network", ["gpt_tiny", "rnnlm_lstm", "statelm_linear", "bert_tiny"])
+def test_a_network_of_texts_takes_what_fits_their_tokens(words: list[str], network: str) -> None:
+    """The default of pairs by the million reads a short text thousands of times; its warm-up never ends."""
+    given = [*words, f"model={network}", "loader.side=target"]
+    values = training(given)
+    tokens = read_manifest(Path(values["paths"]["shards"])).splits["train"].target_tokens
+    fit = fitting(tokens // TOKENS_A_PAIR)
+    for key in (*OF_DATA, "train.evaluate_every", "train.checkpoint_every"):
+        assert at(values, key) == fit[key], key
+    assert values["train"]["loss"]["label_smoothing"] == 0
+    assert values["train"]["optimizer"]["lr"] == compose.values([])["train"]["optimizer"]["lr"]
+    wide = training([*given, "loader.context_length=2000", "train.loss.label_smoothing=0.2"])
+    assert wide["loader"]["batch_tokens"] == 2000  # a row at least
+    assert wide["train"]["loss"]["label_smoothing"] == 0.2
 
 
 def test_a_few_minutes_train_a_shallow_encoder_on_small_batches(
