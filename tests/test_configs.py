@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from dataclasses import is_dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -18,21 +19,16 @@ from dragoman.services.jobs.settings import UpRoot
 from dragoman.services.models.home import SHARED
 
 DEFAULTS = {group: choice for group, choice in groups.default_choices().items() if group != "experiment"}
-ALL = [  # the defaults, and each other choice of a group
-    "",
-    *(
-        f"{group}={choice}"
-        for group in sorted(DEFAULTS)
-        for choice in groups.choices(group)
-        if choice != DEFAULTS[group]
-    ),
+OTHERS = [
+    [f"{group}={choice}" for choice in groups.choices(group) if choice != DEFAULTS[group]] for group in sorted(DEFAULTS)
 ]
+ROUNDS = [[], *([word for word in words if word] for words in zip_longest(*OTHERS))]  # a choice of each group at once
 
 
-@pytest.mark.parametrize("override", ALL)
-def test_every_choice_composes_and_types(override: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("words", ROUNDS, ids=" ".join)
+def test_every_choice_composes_and_types(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    config = compose.typed(Config, compose.values([override] if override else [], Config))
+    config = compose.typed(Config, compose.values(words, Config))
     model = model_config(config.model)
     if architecture(model.architecture).kind == "vectors":
         assert model.name == config.model["name"]
