@@ -1,6 +1,6 @@
 """`dragoman predict`: what a model says of texts, without a server.
 
-A model that labels gives a text's classes or number, or a tag for each word. A masked model gives the likeliest tokens
+A model that labels gives a text's classes, or a tag for each word. A masked model gives the likeliest tokens
 for each [MASK], a language model those that come next, step by step.
 """
 
