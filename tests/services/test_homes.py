@@ -1,13 +1,12 @@
 """A home that cannot be used, a ledger that cannot be opened: one line and an exit code, never a traceback."""
 
 import shlex
-import sqlite3
 import sys
 from pathlib import Path
 
 import pytest
 
-from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.errors import ServiceError
 from dragoman.services import cli
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.verbs import VERBS
@@ -67,18 +66,3 @@ def test_a_ledger_that_is_damaged_or_no_database_is_named(tmp_path: Path) -> Non
         ledger.write_bytes(content)
         with pytest.raises(ServiceError, match=r"service\.ledger: the database .* restore it from"):
             Database(f"sqlite:///{ledger}")
-
-
-def test_a_ledger_of_another_version_is_refused(tmp_path: Path) -> None:
-    ledger = tmp_path / "ledger.db"
-    Database(f"sqlite:///{ledger}").close()
-    connection = sqlite3.connect(ledger)
-    with connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999_tomorrow'")
-    connection.close()
-    refusal = r"service\.ledger: .*ledger\.db was made by another version of Dragoman \(tables 9999_tomorrow"
-    with pytest.raises(UserError, match=refusal):
-        Database(f"sqlite:///{ledger}")
-    connection = sqlite3.connect(ledger)
-    assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("9999_tomorrow",)]
-    connection.close()
