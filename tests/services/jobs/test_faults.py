@@ -61,7 +61,7 @@ def test_a_database_that_is_started_again_under_load_loses_nothing_and_nothing_r
     postgres: Postgres, tmp_path: Path
 ) -> None:
     loop = make_loop(new_database(postgres), tmp_path, cpus=4)
-    names = [f"{owner}{number}" for owner in "ab" for number in range(6)]
+    names = [f"{owner}{number}" for owner in "ab" for number in range(4)]
     restarts = threading.Timer(0.3, postgres.restart)
     with at_work(loop) as port:
         restarts.start()

@@ -51,32 +51,32 @@ def filled(ledger: Ledger) -> Ledger:
     return ledger
 
 
-@pytest.mark.parametrize(
-    ("wanted", "numbers"),
-    [
-        ({}, [5, 4, 3, 2, 1]),
-        ({"state": [State.STOPPED]}, [5]),
-        ({"state": [State.STOPPED, State.PLANNED], "owner": "anna"}, [5, 3, 1]),
-        ({"verb": "shard"}, [3]),
-        ({"name": "demo"}, [3, 1]),
-        ({"name": "demo_*"}, [2]),
-        ({"name": "demo*"}, [4, 3, 2, 1]),
-        ({"name": "%"}, []),
-        ({"model": "rnnenc"}, [1]),
-        ({"model": "words"}, [5]),
-        ({"tag": ["nightly"]}, [2, 1]),
-        ({"tag": ["nightly", "paper"]}, [2]),
-        ({"tag": ["night"]}, [4]),
-        ({"since": "1970-01-01T00:05:00Z"}, [5, 4, 3]),
-        ({"since": "1970-01-01T00:03:20Z", "until": "1970-01-01T00:05:00Z"}, [3, 2]),
-        ({"sort": "submitted"}, [1, 2, 3, 4, 5]),
-        ({"sort": "-priority"}, [2, 5, 4, 3, 1]),
-        ({"sort": "owner"}, [5, 3, 1, 2, 4]),
-        ({"sort": "state", "owner": "anna"}, [3, 1, 5]),
-    ],
-)
-def test_filters_choose_and_order_jobs_page_by_page(filled: Ledger, wanted: dict[str, Any], numbers: list[int]) -> None:
-    assert found(filled, **wanted) == numbers
+FOUND: list[tuple[dict[str, Any], list[int]]] = [
+    ({}, [5, 4, 3, 2, 1]),
+    ({"state": [State.STOPPED]}, [5]),
+    ({"state": [State.STOPPED, State.PLANNED], "owner": "anna"}, [5, 3, 1]),
+    ({"verb": "shard"}, [3]),
+    ({"name": "demo"}, [3, 1]),
+    ({"name": "demo_*"}, [2]),
+    ({"name": "demo*"}, [4, 3, 2, 1]),
+    ({"name": "%"}, []),
+    ({"model": "rnnenc"}, [1]),
+    ({"model": "words"}, [5]),
+    ({"tag": ["nightly"]}, [2, 1]),
+    ({"tag": ["nightly", "paper"]}, [2]),
+    ({"tag": ["night"]}, [4]),
+    ({"since": "1970-01-01T00:05:00Z"}, [5, 4, 3]),
+    ({"since": "1970-01-01T00:03:20Z", "until": "1970-01-01T00:05:00Z"}, [3, 2]),
+    ({"sort": "submitted"}, [1, 2, 3, 4, 5]),
+    ({"sort": "-priority"}, [2, 5, 4, 3, 1]),
+    ({"sort": "owner"}, [5, 3, 1, 2, 4]),
+    ({"sort": "state", "owner": "anna"}, [3, 1, 5]),
+]
+
+
+def test_filters_choose_and_order_jobs_page_by_page(filled: Ledger) -> None:
+    for wanted, numbers in FOUND:
+        assert found(filled, **wanted) == numbers, wanted
 
 
 def test_every_key_sorts_and_counts_ignore_the_state(filled: Ledger) -> None:
@@ -152,26 +152,24 @@ def test_jobs_of_a_filter_are_shown_first_and_then_stopped_and_removed(
     assert "stop it first" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("jobs stat=failed", "filter: 'stat' is not known. Did you mean 'state'?"),
-        ("jobs state=faild", "state: 'faild' is not known. Did you mean 'failed'?"),
-        ("jobs failed", "failed: write state=failed"),
-        ("jobs owner=", "owner= is empty"),
-        ("jobs since=yesterday", "since=yesterday: say an age"),
-        ("jobs sort=size", "sort"),
-        ("stop", "say which job: dragoman stop JOB"),
-        ("stop j-1 state=waiting", "give ids or filters, not both"),
-        ("stop --force j-1", "--force: no such option"),
-        ("rm nosuch", "job 'nosuch' is not known"),
-    ],
-)
-def test_wrong_filters_are_named(
-    run: Callable[..., int], line: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(*line.split()) == 2
-    assert message in capsys.readouterr().err
+WRONG = [
+    ("jobs stat=failed", "filter: 'stat' is not known. Did you mean 'state'?"),
+    ("jobs state=faild", "state: 'faild' is not known. Did you mean 'failed'?"),
+    ("jobs failed", "failed: write state=failed"),
+    ("jobs owner=", "owner= is empty"),
+    ("jobs since=yesterday", "since=yesterday: say an age"),
+    ("jobs sort=size", "sort"),
+    ("stop", "say which job: dragoman stop JOB"),
+    ("stop j-1 state=waiting", "give ids or filters, not both"),
+    ("stop --force j-1", "--force: no such option"),
+    ("rm nosuch", "job 'nosuch' is not known"),
+]
+
+
+def test_wrong_filters_are_named(run: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    for line, message in WRONG:
+        assert run(*line.split()) == 2, line
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("run")

@@ -134,12 +134,12 @@ def test_only_the_table_of_moves_is_allowed(ledger: Ledger) -> None:
     assert ledger.job(job.id).state == State.SUBMITTED
 
 
-@pytest.mark.parametrize("statement", ["UPDATE changes SET actor = 'x'", "DELETE FROM changes"])
-def test_the_database_refuses_to_alter_the_audit_trail(statement: str, ledger: Ledger) -> None:
+def test_the_database_refuses_to_alter_the_audit_trail(ledger: Ledger) -> None:
     ledger.submit("anna", "train", [])
-    with pytest.raises(DBAPIError, match="append-only"), ledger.database.write() as session:
-        session.execute(text(statement))
-    assert len(ledger.changes()) == 1
+    for statement in ("UPDATE changes SET actor = 'x'", "DELETE FROM changes"):
+        with pytest.raises(DBAPIError, match="append-only"), ledger.database.write() as session:
+            session.execute(text(statement))
+        assert len(ledger.changes()) == 1
 
 
 def test_a_removed_job_stays_in_the_audit_trail_and_its_number_is_not_given_again(ledger: Ledger) -> None:

@@ -30,15 +30,13 @@ def named(name: str = "anna@example.org", groups: str = "", secret: str = SECRET
     return {NAME: name, GROUPS: groups, PROOF: secret}
 
 
-@pytest.mark.parametrize(
-    ("groups", "role"), [("", "viewer"), ("lab", "submitter"), ("other, lab,ops", "admin"), ("labs", "viewer")]
-)
-def test_the_proxys_name_and_groups_are_an_owner_with_the_greatest_role(loop: Loop, groups: str, role: str) -> None:
+def test_the_proxys_name_and_groups_are_an_owner_with_the_greatest_role(loop: Loop) -> None:
     with client(loop) as http:
-        me = http.get("/v1/me", headers=named(groups=groups)).json()
-        assert me == {"owner": "anna", "role": role, "teams": []}
-        page = http.get("/", headers={**named(groups=groups), "Accept": "text/html"})
-        assert page.status_code == 200 and "anna" in page.text and "Sign out" not in page.text
+        for groups, role in (("", "viewer"), ("lab", "submitter"), ("other, lab,ops", "admin"), ("labs", "viewer")):
+            me = http.get("/v1/me", headers=named(groups=groups)).json()
+            assert me == {"owner": "anna", "role": role, "teams": []}
+            page = http.get("/", headers={**named(groups=groups), "Accept": "text/html"})
+            assert page.status_code == 200 and "anna" in page.text and "Sign out" not in page.text
 
 
 def test_the_header_without_the_secret_is_refused_everywhere(loop: Loop) -> None:
@@ -55,12 +53,11 @@ def test_the_header_without_the_secret_is_refused_everywhere(loop: Loop) -> None
         assert http.get("/", headers={PROOF: SECRET}).headers["location"].startswith("/login")
 
 
-@pytest.mark.parametrize(
-    "name", ["", "@example.org", "../x@example.org", "a b@example.org", "scheduler@example.org", "anna@evil.example"]
-)
-def test_a_name_that_is_none_of_ours_is_refused(loop: Loop, name: str) -> None:
+def test_a_name_that_is_none_of_ours_is_refused(loop: Loop) -> None:
+    wrong = ("", "@example.org", "../x@example.org", "a b@example.org", "scheduler@example.org", "anna@evil.example")
     with client(loop) as http:
-        assert http.get("/v1/me", headers=named(name)).status_code == 403
+        for name in wrong:
+            assert http.get("/v1/me", headers=named(name)).status_code == 403, name
         twice = [*named().items(), (NAME, "root@example.org")]
         assert http.get("/v1/me", headers=twice).status_code == 403
 

@@ -18,7 +18,7 @@ from tests.services.jobs.at_work import LOCAL, application, client
 from tests.services.jobs.processes import bring, words
 
 # Starlette's client would rather have the next httpx.
-PARTS = 16  # of the operations, a test each
+PARTS = 8  # of the operations, a test each
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
 
 
@@ -54,24 +54,21 @@ def test_a_list_is_read_page_by_page(loop: Loop) -> None:
         assert first["counts"] == {"submitted": 5}
 
 
-@pytest.mark.parametrize(
-    ("headers", "code"),
-    [
-        ({"Origin": "http://evil.example"}, 403),
-        ({"Origin": "null"}, 403),
-        ({"Host": "evil.example:8300"}, 403),
-        ({"Content-Type": "text/plain"}, 415),
-        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
-        ({"X-Dragoman-Owner": "a b"}, 400),
-        ({"Origin": LOCAL}, 201),
-    ],
-)
-def test_a_page_of_another_origin_can_hand_in_nothing(headers: dict[str, str], code: int, loop: Loop) -> None:
+def test_a_page_of_another_origin_can_hand_in_nothing(loop: Loop) -> None:
+    content = json.dumps(submission(loop))
     with client(loop) as http:
-        content = json.dumps(submission(loop))
-        found = http.post("/v1/jobs", content=content, headers={"Content-Type": "application/json"} | headers)
-        assert found.status_code == code
-        assert len(loop.ledger.jobs()) == (code == 201)
+        for headers, code in (
+            ({"Origin": "http://evil.example"}, 403),
+            ({"Origin": "null"}, 403),
+            ({"Host": "evil.example:8300"}, 403),
+            ({"Content-Type": "text/plain"}, 415),
+            ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+            ({"X-Dragoman-Owner": "a b"}, 400),
+            ({"Origin": LOCAL}, 201),
+        ):
+            found = http.post("/v1/jobs", content=content, headers={"Content-Type": "application/json"} | headers)
+            assert found.status_code == code, headers
+            assert len(loop.ledger.jobs()) == (code == 201)
 
 
 def test_too_many_and_too_large_are_refused(loop: Loop) -> None:
