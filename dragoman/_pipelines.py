@@ -29,7 +29,7 @@ def shard(*overrides: str, config: Path | None = None, progress: bool | None = N
         from dragoman.pipelines.config import Config
         from dragoman.pipelines.settle import settle
 
-        whole = configure(Config, words_of(overrides, config, settings), partial(settle, "shard"))
+        whole = configure(Config, _at_home("shard", words_of(overrides, config, settings)), partial(settle, "shard"))
         result = verb.shard(whole)
         verb.record(whole, result)
         manifest = result.manifest
@@ -57,7 +57,7 @@ def train(*overrides: str, config: Path | None = None, progress: bool | None = N
         from dragoman.pipelines.settle import settle
         from dragoman.pipelines.tasks.launch import train as launch
 
-        words = words_of(overrides, config, settings)
+        words = _at_home("train", words_of(overrides, config, settings))
         whole = configure(Config, words, partial(settle, "train"))
         with remembered(words):
             refuse_without_shards(whole)
@@ -85,7 +85,7 @@ def evaluate(*overrides: str, config: Path | None = None, progress: bool | None 
         from dragoman.pipelines import evaluate as verb
         from dragoman.pipelines.config import Config
 
-        whole = configure(Config, words_of(overrides, config, settings))
+        whole = configure(Config, _at_home("evaluate", words_of(overrides, config, settings)))
         measured, comparison = verb.evaluate(whole, say=lambda report: None)
         return Evaluation(scores=dict(measured.metrics()), report=measured.report(), comparison=comparison)
 
@@ -102,9 +102,21 @@ def promote(*overrides: str, config: Path | None = None, progress: bool | None =
         from dragoman.pipelines import promote as verb
         from dragoman.pipelines.config import Config
 
-        whole = configure(Config, words_of(overrides, config, settings))
+        whole = configure(Config, _at_home("promote", words_of(overrides, config, settings)))
         outcome = verb.promote_version(whole)
         return Promotion(outcome.accepted, whole.registry.name, outcome.champion, outcome.message)
+
+
+def _at_home(verb: str, words: list[str]) -> list[str]:
+    """Returns the words with those of the home's only shards before them; a mistake in its own words comes first."""
+    from dragoman.pipelines.config import Config
+    from dragoman.services.from_home import home, own_words
+
+    try:
+        return [*own_words(verb, words, home()), *words]
+    except UserError:
+        configure(Config, words)
+        raise
 
 
 def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:

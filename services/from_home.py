@@ -36,11 +36,14 @@ SHARD = (
 
 def with_home(verb: str, words: Sequence[str]) -> list[str]:
     """Returns the words, with those of `own_words` before them."""
-    home = Path(os.environ.get("DRAGOMAN_HOME") or "artifacts")
-    own = [] if compose.is_rehearsal() else own_words(verb, words, home)
+    own = [] if compose.is_rehearsal() else own_words(verb, words, home())
     if own:
-        print(f"dragoman {verb}: the only one in {home}: {shlex.join(own)}", file=sys.stderr)
+        print(f"dragoman {verb}: the only one in {home()}: {shlex.join(own)}", file=sys.stderr)
     return [*own, *words]
+
+
+def home() -> Path:
+    return Path(os.environ.get("DRAGOMAN_HOME") or "artifacts")
 
 
 def own_words(

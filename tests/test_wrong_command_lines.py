@@ -69,7 +69,7 @@ WRONG: list[tuple[str, int, str]] = [  # what follows `dragoman`, the exit code,
     (
         "train",
         2,
-        "no shards in HOME/shards; make some: dragoman shard corpus=tsv pair=en-de corpus.train.file=PAIRS.ts",
+        "no shards in HOME/shards; make some: dragoman shard corpus=tsv corpus.name=mine pair=en-de corpus.train.file=",
     ),
     ("train corpus=everyday pair=en-fr", 2, "everyday-en-fr-bpe, and pair=en-fr: corpus=everyday has English"),
     ("shard corpus.train.file=p.tsv", 2, "corpus.train.target, or write corpus=tsv"),

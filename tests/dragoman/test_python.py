@@ -65,7 +65,7 @@ def test_a_run_tells_what_came_out_and_the_same_call_finds_it(
 
 
 def test_what_is_evaluated_is_what_the_training_said(run: dragoman.Run) -> None:
-    found = dragoman.evaluate(name="tiny", **WORDS, **TINY_RUN)
+    found = dragoman.evaluate(name="tiny", **TINY_RUN)  # on the only shards of the home
     assert found.bleu == pytest.approx(run.scores["bleu"])
     assert found.chrf == pytest.approx(run.scores["chrf"])
     assert "BLEU" in found.report
@@ -121,6 +121,8 @@ def test_word_vectors_answer(home: Path, tmp_path: Path) -> None:
         (lambda: dragoman.train(name=object()), "is no text, number, list or mapping"),
         (lambda: dragoman.train(config="absent.yaml"), "--config absent.yaml: No such file"),
         (lambda: dragoman.train(name="x", **{"corpus.name": "absent"}), "dragoman shard corpus.name=absent"),
+        (lambda: dragoman.train(seed=2), "make some: dragoman shard corpus=tsv"),
+        (lambda: dragoman.shard(seed=2), "name a corpus: dragoman shard corpus=tsv"),
         (lambda: dragoman.load("absent"), "'absent' is neither a bundle's directory nor a run"),
         (lambda: dragoman.load("absent"), "mlflow.db is not there: no model has been trained here yet"),
         (lambda: dragoman.load("absent@champion"), "mlflow.db is not there: no model has been trained here yet"),
