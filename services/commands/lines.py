@@ -7,6 +7,7 @@ import contextlib
 import gzip
 import io
 import itertools
+import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
@@ -27,6 +28,7 @@ NO_TEXT = frozenset(_NO_TEXT.split())
 T = TypeVar("T")
 BAR, ESCAPED_BAR = "|||", "&#124;&#124;&#124;"  # separator of columns in Moses' lists, and its escaped form
 BOM = b"\xef\xbb\xbf"
+logger = logging.getLogger(__name__)
 
 
 def read_lines(
@@ -72,6 +74,8 @@ def open_input(
         if sys.stdin is None:  # closed, as by `<&-`
             raise UserError(f"{key}: standard input is closed; name a file")
         _check_stream(sys.stdin.buffer, key)
+        if sys.stdin.isatty():
+            logger.info("reads the keyboard, a text a line; Ctrl-D ends")
         yield sys.stdin.buffer, "standard input"
         return
     with file_errors(key, path, "read"):

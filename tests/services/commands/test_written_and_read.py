@@ -3,6 +3,9 @@
 import contextlib
 import io
 import json
+import os
+import pty
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -23,7 +26,7 @@ from dragoman.model.word_vectors.formats import Format, write_format
 from dragoman.pipelines.config import PathsConfig
 from dragoman.pipelines.unpack import UnpackConfig, UnpackRoot
 from dragoman.pipelines.unpack import task as unpack
-from dragoman.services.commands.lines import ESCAPED_BAR, flat, open_output, read_lines
+from dragoman.services.commands.lines import ESCAPED_BAR, flat, open_input, open_output, read_lines
 from dragoman.services.commands.nbest import Entry, read_nbest
 from dragoman.services.commands.translate import format_translation
 from tests import vector_files
@@ -113,3 +116,16 @@ def test_an_output_that_is_a_folder_is_refused_before_any_work(tmp_path: Path) -
     with pytest.raises(UserError, match=r"output: .* is a folder; name a file in it"):
         open_output(str(tmp_path)).__enter__()
     assert not list(tmp_path.iterdir())
+
+
+def test_only_a_person_at_the_keyboard_is_told_that_it_is_read(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    ours, theirs = pty.openpty()
+    with io.TextIOWrapper(io.BytesIO(b"piped\n")) as pipe, os.fdopen(theirs, encoding="utf-8") as keyboard:
+        for stream, said in ((pipe, ""), (keyboard, "reads the keyboard, a text a line; Ctrl-D ends")):
+            monkeypatch.setattr(sys, "stdin", stream)
+            with open_input(None):
+                assert said in caplog.text and bool(said) is bool(caplog.text)
+    os.close(ours)
