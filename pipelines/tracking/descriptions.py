@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dragoman.conf import again
-from dragoman.model.text.excerpt import for_markup
+from dragoman.model.text.excerpt import excerpt, for_markup
 from dragoman.pipelines.tracking.author import JOB
 
 NOTE = "mlflow.note.content"
@@ -24,6 +24,7 @@ NAME = re.compile(r"[\w.+-]{1,80}")
 ADDRESS = re.compile(r"https?://[\w.:/\[\]-]+")
 _MARKUP = str.maketrans("`<>[]*\\\n\r", "'‹›()·/  ")
 SCORES = 3  # in a description
+EXAMPLE = 100  # characters of a text in it; a model that repeats itself fills what MLflow's page shows of it
 SCORE = "**Score**"
 DOING = {"train": "Training", "shard": "Sharding", "compare": "Comparison of networks"}
 
@@ -64,8 +65,8 @@ def describe_scores(step: int, scores: Mapping[str, float], examples: Sequence[t
     """Returns the first scores of a run and a few texts with what the model makes of them, in Markdown."""
     at = f" at step {step:,}" if step else ""
     figures = ", ".join(f"{name} {value:.4g}" for name, value in list(scores.items())[:SCORES])
-    lines = [f"- {without_markup(text)} → {without_markup(made)}" for text, made in examples]
-    return "\n\n".join([f"{SCORE}{at}: {figures}", *(["\n".join(lines)] if lines else [])])
+    lines = [" → ".join(f"{without_markup(excerpt(text, EXAMPLE))}" for text in example) for example in examples]
+    return "\n\n".join([f"{SCORE}{at}: {figures}", *(["\n".join(f"- {line}" for line in lines)] if lines else [])])
 
 
 def with_lines(description: str, more: str) -> str:

@@ -11,7 +11,7 @@ from dragoman.conf import compose
 from dragoman.model.runs.spool import Spool
 from dragoman.model.shards.manifest import LENGTH_BOUNDS, Manifest, Split, manifest_hash, write_manifest
 from dragoman.pipelines.tracking.author import user
-from dragoman.pipelines.tracking.descriptions import with_lines
+from dragoman.pipelines.tracking.descriptions import describe_scores, with_lines
 from dragoman.pipelines.tracking.lineage import git_commit, log_training, shown_values, without_secrets
 from dragoman.pipelines.tracking.plots import curves
 from dragoman.pipelines.tracking.registry import Registry, register_bundle
@@ -43,6 +43,10 @@ def test_a_description_grows_by_what_is_new_and_keeps_what_a_person_wrote() -> N
     assert with_lines("", "a") == "a"
     assert with_lines("a\n\nb", "**Score**: 1\n\n- x") == "a\n\n**Score**: 1\n\n- x\n\nb"
     assert with_lines("", "**Score**: 1") == "**Score**: 1"
+
+
+def test_a_long_text_leaves_a_description_short() -> None:
+    assert describe_scores(7, {"test/bleu": 2.5}, [("one", "der " * 200)]).endswith(f"- one → {'der ' * 24}der…")
 
 
 def test_the_whole_way_back_from_a_version(
