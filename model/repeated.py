@@ -1,4 +1,4 @@
-"""Work that is repeated on a thread of its own."""
+"""Work on a thread beside a block: repeated, or done once if the block takes long."""
 
 import contextlib
 import threading
@@ -28,3 +28,15 @@ def repeated(
     finally:
         over.set()
         thread.join(patience)
+
+
+@contextlib.contextmanager
+def said_if_slow(say: Callable[[str], object], text: str, seconds: float = 5.0) -> Iterator[None]:
+    """Calls `say(text)` if the block is not over after `seconds`."""
+    timer = threading.Timer(seconds, say, [text])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -13,6 +13,7 @@ from dragoman.model.bundles.directory import bundle_hash
 from dragoman.model.errors import UserError, reason
 from dragoman.model.mlflow_client import all_versions, download
 from dragoman.model.model_owner import OWNER_TAG, check_model_owner
+from dragoman.model.repeated import said_if_slow
 from dragoman.pipelines.tracking import names
 from dragoman.pipelines.tracking.author import expected_owner
 from dragoman.pipelines.tracking.cards import BUNDLE_TAG
@@ -72,13 +73,14 @@ class Registry:
     def __init__(self, tracking: TrackingConfig, config: RegistryConfig) -> None:
         self.tracking = resolve_paths(tracking)
         self.config = config
+        where = mask_address(self.tracking.uri)
         try:
-            self.client: Any = connect(self.tracking)
-            self.client.search_registered_models(max_results=1)
+            with said_if_slow(logger.info, f"opening MLflow's registry at {where}"):
+                self.client: Any = connect(self.tracking)
+                self.client.search_registered_models(max_results=1)
         except UserError:
             raise
         except Exception as problem:  # MLflow raises many kinds for "no answer", which mean the same to the user
-            where = mask_address(self.tracking.uri)
             raise UserError(f"tracking.uri: the registry at {where} does not answer ({self._said(problem)})") from None
 
     def champion(self) -> Version | None:

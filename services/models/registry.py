@@ -14,6 +14,7 @@ from dragoman.model.addresses import mask_address, mask_secrets
 from dragoman.model.errors import ServiceError, UserError, reason
 from dragoman.model.mlflow_client import PAGE, all_versions, download, mlflow_client
 from dragoman.model.names import check_name
+from dragoman.model.repeated import said_if_slow
 
 REFERENCE = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+))")
 logger = logging.getLogger(__name__)
@@ -96,7 +97,8 @@ class Registry:
     @contextlib.contextmanager
     def asking(self) -> Iterator[Any]:
         """Yields an MLflow client."""
-        from mlflow.exceptions import MlflowException
+        with self._said_if_slow():
+            from mlflow.exceptions import MlflowException
 
         try:
             yield self._client()
@@ -140,7 +142,11 @@ class Registry:
                 f"tracking.uri: {self} is not there: no model has been trained here yet. `dragoman demo` trains one in "
                 "minutes"
             )
-        return mlflow_client(self.uri)
+        with self._said_if_slow():
+            return mlflow_client(self.uri)
+
+    def _said_if_slow(self) -> contextlib.AbstractContextManager[None]:
+        return said_if_slow(logger.info, f"opening MLflow's registry at {self}")
 
     def _unreachable(self, problem: Exception) -> UserError:
         said = mask_secrets(reason(problem), self.uri)
