@@ -19,6 +19,7 @@ from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.networks.transformer import TransformerConfig
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.batch import TranslationBatch
+from dragoman.model.text.tokenizer import PAD
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.loaders.pairs import LaneLoader
 from dragoman.pipelines.settings import LoaderConfig, TrainConfig
@@ -71,6 +72,7 @@ def training(shards: Path, run: Path, config: TransformerConfig, steps: int) -> 
     loader = LaneLoader(ShardReader(shards, "train"), LoaderConfig(lanes=1, batch_tokens=TOKENS), 1)
     counted = Counting(loader)
     network = build_network(config, VOCABULARY, VOCABULARY)
+    assert isinstance(network, TranslationNetwork)
     loss = architecture("transformer").loss
     made = Trainer(network, loss, counted, 1, settings, run, Ranks(0, 1, torch.device("cuda", 0)), 1, lambda: [])
     made.run(lambda step, values: None)
@@ -110,7 +112,7 @@ def batch_flops(network: TranslationNetwork, batch: TranslationBatch) -> float:
         )
 
     memory = products("decoder.", "cross_attention.kv.weight")  # made of the source's tokens
-    dense = batch.source_items * (products("encoder.") + memory)
+    dense = int((batch.source != PAD).sum()) * (products("encoder.") + memory)
     dense += batch.items * (products("decoder.") - memory + network.output.weight.numel())
     width = network.output.weight.shape[1]
     layers = sum(name.endswith("cross_attention.q.weight") for name in named)

@@ -84,11 +84,10 @@ def _web_chunks(folder: Path) -> Iterator[Chunk]:
 
 
 def _epoch(loader: LaneLoader) -> int:
-    tokens, end = 0, loader.epoch + 1
+    end, split = loader.epoch + 1, loader.reader.manifest.splits["train"]
     while loader.epoch < end:
-        for batch in loader.step():
-            tokens += batch.items + batch.source_items
-    return tokens
+        loader.step()
+    return split.source_tokens + split.target_tokens
 
 
 def _batched(chunks: Iterable[Chunk]) -> int:
@@ -98,8 +97,8 @@ def _batched(chunks: Iterable[Chunk]) -> int:
         rows = philox_order(len(window.ids), 1, number)
         window, parts = window.batches(rows, TOKENS)
         for part in parts:
-            made = window.batch(part)
-            tokens += made.items + made.source_items
+            window.batch(part)
+        tokens += int(window.source_lengths.sum() + window.target_lengths.sum())
     return tokens
 
 

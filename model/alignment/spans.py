@@ -5,18 +5,17 @@ Letters: N tokens, U words.
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.model.text.tokenizer import SUBWORDS, UNK, Tokenizer
+from dragoman.model.text.word_table import SPACE
 
 Span = tuple[int, int]  # begin and end, in characters
-WordSpans = Callable[[str], list[Span]]  # finds the words of a text, in order
 
 JOINERS = frozenset("-'’")  # between two letters they are part of the word
-SPACE = "▁"  # U+2581 stands for a space inside of subwords
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 SINGLE = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")  # kana and Chinese characters: each is a word
 

@@ -83,7 +83,7 @@ def _predictions(
     device = next(network.parameters()).device
     masks = (inputs == MASK).nonzero()  # (M, 2) row and column
     targets = torch.full_like(inputs, PAD)
-    batch = TextBatch(inputs, targets, 0, 0, np.arange(len(rows), dtype=np.int64)).to(device)
+    batch = TextBatch(inputs, targets, 0, np.arange(len(rows), dtype=np.int64)).to(device)
     with torch.inference_mode():
         states: Tensor = network(batch)[masks[:, 0].to(device), masks[:, 1].to(device)]  # (M, D)
         logits = network.logits(states).float()

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from dragoman.model.alignment.attention_map import END, AttentionMap, Head, Reading, Weights, read
-from dragoman.model.alignment.spans import WordSpans, merge_tokens, shares, surfaces, token_spans, word_spans
+from dragoman.model.alignment.spans import merge_tokens, shares, surfaces, token_spans, word_spans
 from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.decoding.lengths import fit, length_batches
 from dragoman.model.decoding.search import pad
@@ -116,10 +116,8 @@ class Aligner:
                         raise FloatingPointError("the network's attention is not a number")
                     yield row, np.where(sums > 0, own / np.maximum(sums, 1e-30), 1.0 / own.shape[-1])
 
-    def make_map(
-        self, pair: Encoded, source: str, target: str, weights: Weights, spans: WordSpans = word_spans
-    ) -> AttentionMap:
-        """Returns the map of weights (T, S) of two texts, in the units of the configuration; `spans` finds words."""
+    def make_map(self, pair: Encoded, source: str, target: str, weights: Weights) -> AttentionMap:
+        """Returns the map of weights (T, S) of two texts, in the units of the configuration."""
         if self.config.units == "tokens":
             rows, columns = len(weights), weights.shape[1]
             sides = [
@@ -127,15 +125,15 @@ class Aligner:
                 (*self.tokenizers.target.pieces(pair.target), END)[:rows],
             ]
         else:
-            sides, weights = self.merge_words(pair, source, target, weights, spans)
+            sides, weights = self.merge_words(pair, source, target, weights)
         head, threshold = str(self.head), self.config.threshold
         return AttentionMap(sides[0], sides[1], weights.astype(np.float32), head, self.reading, threshold)
 
     def merge_words(
-        self, pair: Encoded, source: str, target: str, weights: Weights, spans: WordSpans = word_spans
+        self, pair: Encoded, source: str, target: str, weights: Weights
     ) -> tuple[list[tuple[str, ...]], Weights]:
         """Returns the words of both texts that have tokens, then the ends of sentence, and their weights."""
-        words = spans(source), spans(target)
+        words = word_spans(source), word_spans(target)
         tables = self.word_shares(pair, source, target, *words, rows=len(weights))
         kept = [np.any(table, axis=0, keepdims=True)[0] for table in tables]  # words that were cut off have no token
         sides = [
@@ -177,10 +175,7 @@ def force_targets(pairs: Sequence[Encoded], positions: int) -> TranslationBatch:
     """Returns finished translations as input: BOS and the target, up to the number of positions."""
     lines = [np.concatenate([[BOS], pair.target])[:positions] for pair in pairs]
     source, target = pad([pair.source for pair in pairs]), pad(lines)
-    items = sum(map(len, lines))
-    return TranslationBatch(
-        source, target, target, items, sum(len(pair.source) for pair in pairs), np.arange(len(pairs), dtype=np.int64)
-    )
+    return TranslationBatch(source, target, target, sum(map(len, lines)), np.arange(len(pairs), dtype=np.int64))
 
 
 def cross_maps(network: TranslationNetwork, batch: TranslationBatch) -> NDArray[np.float32]:

@@ -83,7 +83,7 @@ def score_texts(
 def text_batch(texts: Sequence[np.ndarray], ids: Sequence[int]) -> TextBatch:
     """Returns a batch of texts that each begin a row: 1-D ids with their end, and the number of each."""
     inputs = [np.concatenate([[BEFORE], text[:-1]]) for text in texts]
-    return TextBatch(pad(inputs), pad(texts), sum(map(len, texts)), 0, np.asarray(ids, dtype=np.int64))
+    return TextBatch(pad(inputs), pad(texts), sum(map(len, texts)), np.asarray(ids, dtype=np.int64))
 
 
 def text_log_probabilities(network: LanguageNetwork, batch: TextBatch) -> Tensor:

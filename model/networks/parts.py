@@ -120,7 +120,7 @@ def step_costs(network: Network, rows: int, length: int) -> list[Cost]:
     size = network.output.out_features
     tokens = torch.randint(min(len(SPECIAL), size - 1), size, (rows, length + 1), generator=generator)
     inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
-    batch = TextBatch(inputs, targets, targets.numel(), 0, np.arange(rows, dtype=np.int64))
+    batch = TextBatch(inputs, targets, targets.numel(), np.arange(rows, dtype=np.int64))
 
     def step() -> Tensor:
         return nn.functional.cross_entropy(network.logits(network(batch)).flatten(0, 1), targets.flatten())

@@ -29,18 +29,14 @@ class PaddedBatch:
         """Returns the crc32 of the ids in their order: equal batches have equal digests on any machine."""
         return zlib.crc32(self.ids.astype("<i8").tobytes())
 
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
-        return self._each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+    def to(self, device: torch.device | str) -> Self:
+        return self._each(lambda tensor: tensor.to(device))
 
     def padded_to(self, multiple: int) -> Self:
         """Returns the same batch with its lengths rounded up to a multiple, by more PAD at the end."""
         if not any(tensor.shape[1] % multiple for tensor in self._tensors().values()):
             return self
         return self._each(lambda tensor: pad_end(tensor, (0, -tensor.shape[1] % multiple), value=PAD))
-
-    def pin_memory(self) -> Self:
-        """Returns the same batch in page-locked memory, for copies to a GPU that overlap with its work."""
-        return self._each(Tensor.pin_memory)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
         changed = copy.copy(self)
@@ -59,7 +55,6 @@ class TranslationBatch(PaddedBatch):
     target_in: Tensor  # (B, T) int64, BOS and the target, PAD after it
     target_out: Tensor  # (B, T) int64, the target and EOS, PAD after it
     items: int  # target tokens that count in the loss: target_out without PAD
-    source_items: int  # source without PAD
     ids: NDArray[np.int64]  # (B,) global record ids
 
 
@@ -102,7 +97,6 @@ def gather(
         torch.from_numpy(target_in),
         torch.from_numpy(target_out),
         int(target[2].sum()),
-        int(source[2].sum()),
         ids,
     )
 

@@ -22,7 +22,6 @@ class TextBatch(PaddedBatch):
     inputs: Tensor  # (B, T) int64: the token before each target, or the text with its masks; PAD after it
     targets: Tensor  # (B, T) int64, PAD where nothing is predicted; of texts' labels (B, 1)
     items: int  # targets that count in the loss: all but PAD
-    source_items: int  # 0: there is no source
     ids: NDArray[np.int64]  # (B,) global record ids, or the global token position of each window's start
     lane: int = 0  # the rows continue this lane's carried states
     goes_on: bool = False  # each row continues the same row of the lane's previous batch

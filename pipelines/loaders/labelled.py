@@ -44,7 +44,7 @@ class LabelledWindow:
             table = pad(window.target, window.target_starts[rows], window.target_lengths[rows])
             table[table < FIRST] = PAD  # further pieces of words, the end of the text
             targets, items = torch.from_numpy(table), int(np.count_nonzero(table))
-        return TextBatch(inputs, targets, items, int((inputs != PAD).sum()), window.ids[rows], lane)
+        return TextBatch(inputs, targets, items, window.ids[rows], lane)
 
 
 class LabelledLoader(ChunkLanes[TextBatch]):

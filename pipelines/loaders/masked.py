@@ -137,7 +137,7 @@ class MaskedWindow:
         """Returns these pieces as a padded batch."""
         starts, lengths = self.starts[rows], self.lengths[rows]
         inputs, targets = (torch.from_numpy(pad(packed, starts, lengths)) for packed in (self.inputs, self.targets))
-        return TextBatch(inputs, targets, int((targets != PAD).sum()), 0, self.ids[rows], lane)
+        return TextBatch(inputs, targets, int((targets != PAD).sum()), self.ids[rows], lane)
 
 
 class MaskedLoader(ChunkLanes[TextBatch]):

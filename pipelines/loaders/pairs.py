@@ -44,7 +44,6 @@ class PaddedBatches:
         self.sources = _reduce_batches(np.maximum, window.source_lengths, firsts)  # width
         self.targets = _reduce_batches(np.maximum, window.target_lengths, firsts)
         self.items = _reduce_batches(np.add, window.target_lengths, firsts)  # tokens
-        self.source_items = _reduce_batches(np.add, window.source_lengths, firsts)
         self._made: tuple[int, list[TranslationBatch]] = -1, []  # the index of the first, and the cached batches
 
     def __len__(self) -> int:
@@ -77,9 +76,8 @@ class PaddedBatches:
         batches = []
         for at in chosen.tolist():
             source_table, target_in, target_out = (next(tables).view(int(self.rows[at]), -1) for _ in range(3))
-            items, source_items = int(self.items[at]), int(self.source_items[at])
             ids = window.ids[self.parts[at]]
-            batches.append(TranslationBatch(source_table, target_in, target_out, items, source_items, ids))
+            batches.append(TranslationBatch(source_table, target_in, target_out, int(self.items[at]), ids))
         return batches
 
 
@@ -160,20 +158,17 @@ def epochs_of(slices: Sequence[Slice]) -> NDArray[np.int64]:
 
 
 def held_out_batches(
-    reader: ShardReader, batch_tokens: int, rank: int = 0, world: int = 1, longest: int | None = None
+    reader: ShardReader, batch_tokens: int, rank: int = 0, world: int = 1
 ) -> Iterator[TranslationBatch]:
     """Yields every record of a split once, sorted by length, dealt to ranks batch by batch.
 
-    Drops only records with a side of more than `longest` tokens. Holds the whole split in memory, a few bytes per
-    token: it is meant for held-out sets. `ids` give the records' own order.
+    Holds the whole split in memory, a few bytes per token: it is meant for held-out sets. `ids` give the records' own
+    order.
     """
     if reader.chunks == 0:
         return
     window = Window.of(list(reader))
-    rows = np.arange(len(window.ids))
-    if longest is not None:
-        rows = rows[np.maximum(window.source_lengths, window.target_lengths) <= longest]
-    window, parts = window.batches(rows, batch_tokens)
+    window, parts = window.batches(np.arange(len(window.ids)), batch_tokens)
     for part in parts[rank::world]:
         yield window.batch(part)
 

@@ -102,7 +102,7 @@ def text_batch(
     """Returns the targets at `length` positions from each of `starts` (B,), and the token before each."""
     tokens = torch.from_numpy(text.rows(starts - 1, length + 1))  # (B, T + 1)
     inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
-    return TextBatch(inputs, targets, targets.numel(), 0, starts % text.tokens, lane, goes_on)
+    return TextBatch(inputs, targets, targets.numel(), starts % text.tokens, lane, goes_on)
 
 
 def rows_of(config: LoaderConfig) -> int:

@@ -81,4 +81,4 @@ def span_batches(
             scored = inside & (positions >= torch.tensor([span.scored for span in group])[:, None])
             inputs[~inside] = PAD
             targets[~scored] = PAD
-            yield TextBatch(inputs, targets, int(scored.sum()), 0, begins + at, goes_on=at > 0)
+            yield TextBatch(inputs, targets, int(scored.sum()), begins + at, goes_on=at > 0)

@@ -128,7 +128,7 @@ def test_temperature_zero_takes_the_likeliest_token_each_time(network: LanguageN
     found = ids_of(network, prompt, temperature=0.0, max_tokens=4, lines=0)
     seen = list(prompt)
     for token in found:
-        batch = TextBatch(torch.tensor([seen]), torch.tensor([seen]), len(seen), 0, np.zeros(1, np.int64))
+        batch = TextBatch(torch.tensor([seen]), torch.tensor([seen]), len(seen), np.zeros(1, np.int64))
         logits = network.logits(network(batch))[0, -1]
         logits[list(NEVER)] = -torch.inf
         assert token == int(logits.argmax())
@@ -156,7 +156,7 @@ def test_the_log_probability_is_the_networks_own() -> None:
     assert len(written) == found.tokens
     tokens = torch.tensor([[*prompt, *written]])
     with torch.no_grad():
-        batch = TextBatch(tokens[:, :-1], tokens[:, 1:], tokens.shape[1] - 1, 0, np.zeros(1, np.int64))
+        batch = TextBatch(tokens[:, :-1], tokens[:, 1:], tokens.shape[1] - 1, np.zeros(1, np.int64))
         each = torch.log_softmax(network.logits(network(batch)), -1)[0]
     places = range(len(prompt) - 1, tokens.shape[1] - 1)
     expected = sum(float(each[place, tokens[0, place + 1]]) for place in places)

@@ -104,7 +104,7 @@ def log_probabilities(
 ) -> Tensor:
     """(T, V) under teacher forcing, without a cache, with the forbidden tokens taken out."""
     target = torch.tensor([[BOS, *ids]])[:, : network.max_target_positions]
-    batch = TranslationBatch(pad([source]), target, target, 0, 0, np.zeros(1, np.int64))
+    batch = TranslationBatch(pad([source]), target, target, 0, np.zeros(1, np.int64))
     with torch.no_grad():
         logits = network.logits(network(batch))[0]
     logits[:, config.forbidden()] = -torch.inf
@@ -189,7 +189,7 @@ def exhaustive(
     """(score, ids, ended) of every translation of at most `longest` tokens, best first."""
     rows = list(itertools.product(words, repeat=longest))  # every other one is the beginning of one of these
     target = torch.tensor([[BOS, *ids] for ids in rows])  # (R, T + 1)
-    batch = TranslationBatch(pad([source] * len(rows)), target, target, 0, 0, np.zeros(len(rows), np.int64))
+    batch = TranslationBatch(pad([source] * len(rows)), target, target, 0, np.zeros(len(rows), np.int64))
     with torch.no_grad():
         logits = network.logits(network(batch))  # (R, T + 1, V)
     logits[:, :, config.forbidden()] = -torch.inf

@@ -55,7 +55,7 @@ def library(folder: Path) -> Any:
 def our_logits(network: Network, ids: list[int]) -> torch.Tensor:
     rows = torch.tensor([ids])
     with torch.no_grad():
-        found: torch.Tensor = network.logits(network(TextBatch(rows, rows, 0, 0, np.arange(1))))[0]
+        found: torch.Tensor = network.logits(network(TextBatch(rows, rows, 0, np.arange(1))))[0]
     return found
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.conf import groups
-from dragoman.model.networks.architectures import any_network, build_network, model_config
+from dragoman.model.networks.architectures import build_network, model_config
 from dragoman.model.networks.language_network import BEFORE, LanguageNetwork
 from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.text.batch import TranslationBatch, collate
@@ -81,7 +81,7 @@ def translation(name: str, vocabulary: int = VOCABULARY, **changes: Any) -> Tran
 
 def language(name: str, **changes: Any) -> LanguageNetwork:
     torch.manual_seed(0)
-    made = any_network(model_config(LANGUAGE[name] | changes), VOCABULARY, VOCABULARY)
+    made = build_network(model_config(LANGUAGE[name] | changes), VOCABULARY, VOCABULARY)
     assert isinstance(made, LanguageNetwork)
     return (spread(made, 0.5) if name.startswith("rnnlm ") else made).eval()
 
@@ -126,7 +126,7 @@ def tokens(rows: int = 3, length: int = 20, seed: int = 1) -> Tensor:
 def window(ids: Tensor, lane: int = 0, goes_on: bool = False) -> TextBatch:
     """The window of tokens (B, T + 1): what is read and what follows."""
     inputs, targets = ids[:, :-1], ids[:, 1:]
-    return TextBatch(inputs, targets, int((targets != PAD).sum()), 0, np.arange(len(ids)), lane, goes_on)
+    return TextBatch(inputs, targets, int((targets != PAD).sum()), np.arange(len(ids)), lane, goes_on)
 
 
 def texts(*lengths: int) -> TextBatch:
@@ -136,7 +136,7 @@ def texts(*lengths: int) -> TextBatch:
     for row, length in enumerate(lengths):
         drawn = torch.randint(6, VOCABULARY, (length,), generator=generator)
         ids[row, : length + 1] = torch.cat([torch.tensor([BEFORE]), drawn])
-    return TextBatch(ids[:, :-1].where(ids[:, 1:] != PAD, PAD), ids[:, 1:], sum(lengths), 0, np.arange(len(lengths)))
+    return TextBatch(ids[:, :-1].where(ids[:, 1:] != PAD, PAD), ids[:, 1:], sum(lengths), np.arange(len(lengths)))
 
 
 def smooth(settings: Settings) -> Settings:

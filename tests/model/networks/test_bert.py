@@ -41,7 +41,7 @@ def batch(*lengths: int) -> TextBatch:
         inputs[row, : length - 1] = torch.randint(6, 30, (length - 1,), generator=generator)
         inputs[row, length - 1] = EOS
         targets[row, 1], inputs[row, 1] = inputs[row, 1].item(), MASK
-    return TextBatch(inputs, targets, len(lengths), 0, np.arange(len(lengths)))
+    return TextBatch(inputs, targets, len(lengths), np.arange(len(lengths)))
 
 
 def test_equals_torchs_layers_and_the_head_worked_by_hand() -> None:

@@ -51,7 +51,7 @@ def test_more_tokens_than_positions_are_refused_in_one_pass_and_step_by_step() -
 def test_one_token_and_only_unknown_ones_are_read() -> None:
     ours = network(kv_heads=2, positions="rotary")
     assert ours(texts(1)).shape == (1, 1, 16)
-    unknown = TextBatch(torch.full((1, 5), UNK), torch.full((1, 5), UNK), 5, 0, np.zeros(1, np.int64))
+    unknown = TextBatch(torch.full((1, 5), UNK), torch.full((1, 5), UNK), 5, np.zeros(1, np.int64))
     assert torch.isfinite(language_loss(ours, unknown, LossConfig())[0])
 
 

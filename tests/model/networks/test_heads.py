@@ -49,7 +49,7 @@ def batch(head: str, ids: torch.Tensor) -> TextBatch:
         targets = torch.where(ids > EOS, ids % 3 + FIRST, PAD)
         targets[:, 1] = PAD  # a further piece
     items = len(ids) if head != "tags" else int((targets != PAD).sum())
-    return TextBatch(ids, targets, items, 0, np.arange(len(ids)))
+    return TextBatch(ids, targets, items, np.arange(len(ids)))
 
 
 @pytest.mark.parametrize(("kind", "head"), SHAPES)

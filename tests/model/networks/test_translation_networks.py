@@ -65,7 +65,7 @@ def test_a_sentence_alone_is_the_sentence_in_a_batch(name: str) -> None:
                 together.source[row : row + 1, :length],
                 together.target_in[row : row + 1, : length + 1],
                 together.target_out[row : row + 1, : length + 1],
-                length + 1, length, together.ids[:1],
+                length + 1, together.ids[:1],
             )  # fmt: skip
             torch.testing.assert_close(ours(alone)[0], states[row, : length + 1], rtol=1e-4, atol=1e-5)
 
@@ -96,7 +96,7 @@ def test_a_position_depends_on_no_later_one(name: str) -> None:
 @every
 def test_nothing_but_padding_gives_numbers(name: str) -> None:
     ours, one = translation(name), torch.tensor([[BOS], [BOS]])
-    b = TranslationBatch(torch.full((2, 3), PAD), one, torch.full((2, 1), EOS), 2, 0, torch.arange(2).numpy())
+    b = TranslationBatch(torch.full((2, 3), PAD), one, torch.full((2, 1), EOS), 2, torch.arange(2).numpy())
     loss, _ = translation_loss(ours, b, LossConfig())
     loss.backward()
     assert torch.isfinite(loss)

@@ -11,7 +11,7 @@ from dragoman.model.text.text_batch import TextBatch
 def batch(rows: int = 2, length: int = 5, goes_on: bool = False) -> TextBatch:
     tokens = torch.arange(6, 6 + rows * (length + 1)).view(rows, length + 1)
     ids = np.arange(rows, dtype=np.int64) * 100
-    return TextBatch(tokens[:, :-1], tokens[:, 1:], rows * length, 0, ids, lane=3, goes_on=goes_on)
+    return TextBatch(tokens[:, :-1], tokens[:, 1:], rows * length, ids, lane=3, goes_on=goes_on)
 
 
 def test_the_digest_is_that_of_the_ids_in_their_order() -> None:
