@@ -12,9 +12,7 @@ import numpy.typing as npt
 
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_open
-from dragoman.model.text.text_keys import sentence_keys
-
-Keys = npt.NDArray[np.uint64]
+from dragoman.model.text.text_keys import Keys, contains, sentence_keys
 
 
 def write_hashes(path: Path, parts: Iterable[Keys]) -> None:
@@ -41,8 +39,6 @@ def read_hashes(path: Path) -> Keys:
 def seen(path: Path, sides: Sequence[Sequence[str]]) -> npt.NDArray[np.bool_]:
     """Returns (n,): True for lines of which any side is among the texts of a file."""
     known, hits = read_hashes(path), np.zeros(len(sides[0]), bool)
-    for side in sides if len(known) else ():
-        keys = sentence_keys(side)
-        nearest = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-        hits |= (known[nearest] == keys) & (keys != 0)
+    for side in sides:
+        hits |= contains(known, sentence_keys(side))
     return hits

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 Keys = npt.NDArray[np.uint64]
-Points = npt.NDArray[np.uint32]
 
 _DROPPED, _LETTER, _DIGIT = range(3)
 _CLASSIFIED = 0x20000  # code points; above are ideographs, and tags that normalisation has removed
@@ -61,6 +60,15 @@ def sentence_keys(texts: Iterable[str]) -> Keys:
     """Returns (n,) hashes of texts, the same for near-copies (`folded_keys`); 0 for a text without letters."""
     lines = [text.replace("\n", " ") for text in texts]
     return folded_keys("\n".join(lines).casefold())[1][: len(lines)]
+
+
+def contains(ordered: Keys, keys: Keys) -> npt.NDArray[np.bool_]:
+    """Returns (n,): True for keys that are in the sorted `ordered`."""
+    if not len(ordered):
+        return np.zeros(len(keys), bool)
+    index = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
+    found: npt.NDArray[np.bool_] = ordered[index] == keys
+    return found
 
 
 def _line_keys(symbols: npt.NDArray[Any], count: int) -> Keys:

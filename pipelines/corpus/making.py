@@ -76,7 +76,7 @@ def write_training_texts(
     count, every = len(sides) - (LABELS in sides), len(sides) > 1  # labels are no sentences
 
     def kept(block: int) -> Keys:
-        taken = every | (load_keys(clean, block)[1] != 0)
+        taken = every | (load_keys(clean, block)[0] != 0)
         return load_near_keys(clean, block, count)[:, taken & (load_codes(plan.folder, block) == code("train"))].ravel()
 
     own = map(kept, np.flatnonzero(plan.kept["train"]).tolist())

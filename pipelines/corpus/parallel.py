@@ -21,7 +21,6 @@ from dragoman.pipelines.corpus.plan.leaks import leak_rules
 from dragoman.pipelines.corpus.plan.plan import Plan, make_plan, spans_of
 from dragoman.pipelines.corpus.read.cutting import fill_auto_cut
 from dragoman.pipelines.corpus.read.parts import all_tags
-from dragoman.pipelines.corpus.settings import CleanConfig
 
 logger = logging.getLogger(__name__)
 MANY_LEAKS = 0.1  # of the training pairs
@@ -31,7 +30,9 @@ def make_parallel(sharding: Sharding) -> Manifest:
     """Writes everything but the manifest, resuming existing work; returns the manifest."""
     corpus = sharding.corpus
     with sharding.staged() as (blocks, cluster):
-        rules = _rules_for(corpus.clean, sharding.languages)
+        rules = corpus.clean
+        if is_rewriting(sharding.languages):  # a text may be right as it is
+            rules = dataclasses.replace(rules, copies=False)
         clean = sharding.clean(blocks, cluster, rules, leak_rules(corpus) != "source")
         cut = fill_auto_cut(corpus, sum(block.lines for block in blocks))
         plan = make_plan(blocks, clean, sharding.scratch, cut, sharding.seed)
@@ -41,11 +42,6 @@ def make_parallel(sharding: Sharding) -> Manifest:
         check_kept(plan, "corpus.clean: no training pair is left", "none")
         _warn_of_leaks(plan)
         return sharding.pack(blocks, clean, plan, cluster, lambda: _tokenizers(sharding, clean, plan))
-
-
-def _rules_for(config: CleanConfig, languages: tuple[str, ...]) -> CleanConfig:
-    """Returns the rules for these languages: of one language a text may be right as it is."""
-    return dataclasses.replace(config, copies=False) if is_rewriting(languages) else config
 
 
 def _check_parts(plan: Plan) -> None:

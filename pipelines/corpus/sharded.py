@@ -62,9 +62,10 @@ def as_sharded(values: Mapping[str, Any], chosen: Set[str]) -> dict[str, Any]:
     sharded_values: dict[str, Any] = {"paths.shards": values["paths"]["shards"]}  # its default depends on the others
     if "pair" not in claimed:
         sharded_values["pair"] = "-".join(manifest.languages)
+    own_fields = manifest.config["corpus"].get("format") == "webdataset"  # of lines made from other tools' tars
     for key, ours in flat({section: values[section] for section in SECTIONS}):
         theirs = value_of(manifest.config, key)
-        if ours == {} or theirs in (UNSAID, ours) or (key.startswith("corpus.fields.") and is_made_of_tars(manifest)):
+        if ours == {} or theirs in (UNSAID, ours) or (own_fields and key.startswith("corpus.fields.")):
             continue
         if key == PARTS and ours:
             own = [build(CorpusPart, part, f"{key}[{number}]") for number, part in enumerate(ours)]
@@ -122,11 +123,6 @@ def missing(manifest: Manifest, split: str) -> str:
     two_files = manifest.config.get("corpus", {}).get("format") == "moses"
     files = f"corpus.{split}.source and .target" if two_files else f"corpus.{split}.file"
     return f"no {split} split: {WITHOUT[split]}; {files}, or corpus.cut.{split}=0.02, gives one"
-
-
-def is_made_of_tars(manifest: Manifest) -> bool:
-    """Returns True if the shards come from other tools' tars, through lines with fields of their own."""
-    return bool(manifest.config["corpus"].get("format") == "webdataset")
 
 
 def corpus_of(values: Mapping[str, Any], manifest: Manifest) -> CorpusConfig:

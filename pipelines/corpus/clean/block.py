@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,36 +14,25 @@ from dragoman.model.text.text_keys import Keys, sentence_keys
 SIDES = ("source", "target")
 
 
-@dataclass
-class CleanBlock:
-    """The pairs of a block that passed the rules, or the records of a text block, in order."""
-
-    source: npt.NDArray[np.uint8]  # UTF-8, lines joined by line feeds
-    target: npt.NDArray[np.uint8] | None  # None: text of one language
-    line: npt.NDArray[np.int32]  # (n,) line within the block
-    source_key: Keys  # (n,) hash of the case-folded source sentence; 0: may be in any split
-    pair_key: Keys  # (n,) hash of both sides
-
-    def texts(self) -> tuple[list[str], ...]:
-        """Returns each side as a list of lines: two sides, or one for text."""
-        sides = [self.source] if self.target is None else [self.source, self.target]
-        return tuple(_lines(side, len(self.line)) for side in sides)
-
-
 def save_block(
     path: Path,
     sides: Sequence[str],
-    line: npt.NDArray[np.int32],
     source_key: Keys,
     pair_key: Keys,
     facts: Mapping[str, Any],
     leak_keys: Sequence[Keys] = (),
 ) -> None:
-    """Writes a clean block: its one or two sides, lines joined by line feeds, and its keys and facts.
+    """Writes the n clean pairs of a block, or the records of a text block, in order.
 
-    `CleanBlock`, `load_facts` and `load_leak_keys` return them."""
+    Args:
+        sides: both sides or the text, lines joined by line feeds.
+        source_key: (n,) hash of the case-folded source sentence; 0: may be in any split.
+        pair_key: (n,) hash of both sides.
+        facts: what cleaning dropped and changed, by rule.
+        leak_keys: four of (n,), see `load_leak_keys`.
+    """
     arrays: dict[str, Any] = {name: _bytes(side) for name, side in zip(SIDES, sides, strict=False)}
-    arrays |= {"line": line, "source_key": source_key, "pair_key": pair_key, "facts": _bytes(json.dumps(facts))}
+    arrays |= {"source_key": source_key, "pair_key": pair_key, "facts": _bytes(json.dumps(facts))}
     if leak_keys:
         arrays["leak_keys"] = np.stack(leak_keys)
     with atomic_open(path, durable=False) as file:
@@ -55,28 +43,23 @@ def block_path(folder: Path, number: int) -> Path:
     return folder / f"{number:06d}.npz"
 
 
-def load_block(folder: Path, number: int) -> CleanBlock:
+def load_texts(folder: Path, number: int, sides: Sequence[str] = SIDES) -> list[list[str]]:
+    """Returns the lines of the block's pairs, of those of `sides` that it has; a text is a source alone."""
     with np.load(block_path(folder, number), allow_pickle=False) as arrays:
-        target = arrays.get("target")
-        return CleanBlock(arrays["source"], target, arrays["line"], arrays["source_key"], arrays["pair_key"])
-
-
-def load_lines(folder: Path, number: int, side: int) -> list[str]:
-    """Loads one side of a block's clean pairs without the other; 0: the source, or the only side."""
-    with np.load(block_path(folder, number), allow_pickle=False) as arrays:
-        return _lines(arrays[SIDES[side]], len(arrays["line"]))
+        count = len(arrays["source_key"])
+        return [arrays[side].tobytes().decode().split("\n") if count else [] for side in sides if side in arrays]
 
 
 def load_facts(folder: Path, number: int) -> dict[str, Any]:
-    """Returns the number of lines in the block, and the counts of drops and changes."""
+    """Returns what cleaning dropped and changed, by rule; of texts also the numbers of records and characters."""
     with np.load(block_path(folder, number), allow_pickle=False) as arrays:
         return cast(dict[str, Any], json.loads(arrays["facts"].tobytes()))
 
 
-def load_keys(folder: Path, number: int) -> tuple[npt.NDArray[np.int32], Keys, Keys]:
-    """Loads line numbers, source keys and pair keys, without the text."""
+def load_keys(folder: Path, number: int) -> tuple[Keys, Keys]:
+    """Returns (n,) source keys and (n,) pair keys, without the text."""
     with np.load(block_path(folder, number), allow_pickle=False) as arrays:
-        return arrays["line"], arrays["source_key"], arrays["pair_key"]
+        return arrays["source_key"], arrays["pair_key"]
 
 
 def load_leak_keys(folder: Path, number: int) -> Keys:
@@ -91,12 +74,7 @@ def load_near_keys(folder: Path, number: int, sides: int) -> Keys:
         if "leak_keys" in arrays:
             stored: Keys = arrays["leak_keys"][2:]
             return stored[:sides]
-        texts = [_lines(arrays[side], len(arrays["line"])) for side in SIDES[:sides]]
-    return np.stack([sentence_keys(lines) for lines in texts])
-
-
-def _lines(side: npt.NDArray[np.uint8], count: int) -> list[str]:
-    return side.tobytes().decode().split("\n") if count else []
+    return np.stack([sentence_keys(lines) for lines in load_texts(folder, number, SIDES[:sides])])
 
 
 def _bytes(text: str) -> npt.NDArray[np.uint8]:

@@ -45,20 +45,18 @@ def _clean_pairs(task: CleaningTask, path: Path) -> None:
     records = read_records(task.block, task.on_error, task.encodings)
     held_out = task.block.source.split != "train"
     cleaned = clean(records.source, records.target, records.bad, task.clean, held_out, task.languages)
-    line = np.flatnonzero(cleaned.kept).astype(np.int32)
-    rows = line.tolist()
+    rows = np.flatnonzero(cleaned.kept).tolist()
     source, target = ("\n".join(map(side.__getitem__, rows)) for side in (cleaned.source, cleaned.target))
     facts = {
-        "lines": task.block.lines,
         "dropped": dict(sorted(cleaned.dropped.items())),
         "changed": dict(sorted((cleaned.changed + records.counts).items())),
     }
     folded = source.casefold()
-    source_key = text_keys(folded.split("\n")[: len(line)])  # no lines have no keys
+    source_key = text_keys(folded.split("\n")[: len(rows)])  # no lines have no keys
     both = zip(folded_keys(folded), folded_keys(target.casefold()), strict=True) if task.near else ()
-    leak = [key[: len(line)] for sides in both for key in sides]
-    pair_key = pair_keys(source.encode(), target.encode())[: len(line)]
-    save_block(path, [source, target], line, source_key, pair_key, facts, leak)
+    leak = [key[: len(rows)] for sides in both for key in sides]
+    pair_key = pair_keys(source.encode(), target.encode())[: len(rows)]
+    save_block(path, [source, target], source_key, pair_key, facts, leak)
 
 
 def _clean_text(task: CleaningTask, form: TextForm, path: Path) -> None:
@@ -72,21 +70,18 @@ def _clean_text(task: CleaningTask, form: TextForm, path: Path) -> None:
     if not form.paragraphs and not form.blank:
         dropped["blank"] += sum(not line for line in lines) - len(bad)
     records: list[str] = []
-    numbers: list[int] = []
-    for number, text in texts_of(lines, bad, form):
+    for text in texts_of(lines, bad, form):
         pieces = list(cut(text, task.clean.max_words, task.clean.max_chars))
         changed["cut"] += len(pieces) > 1
         records += pieces
-        numbers += [number] * len(pieces)
     facts = {
-        "lines": task.block.lines,
         "records": len(records),
         "characters": sum(map(len, records)),
         "dropped": {rule: number for rule, number in sorted(dropped.items()) if number},
         "changed": dict(sorted(changed.items())),
     }
     keys = text_keys(records)
-    save_block(path, ["\n".join(records)], np.array(numbers, np.int32), _leak_keys(records, keys), keys, facts)
+    save_block(path, ["\n".join(records)], _leak_keys(records, keys), keys, facts)
 
 
 def _leak_keys(records: list[str], keys: Keys) -> Keys:
@@ -118,22 +113,20 @@ def cut(text: str, max_words: int, max_chars: int) -> Iterator[str]:
         yield piece[start:]
 
 
-def texts_of(lines: Iterable[str], bad: Mapping[int, str], form: TextForm) -> Iterator[tuple[int, str]]:
-    """Yields (number of the first line, text) of every line with text, or of every run of lines without a blank one.
+def texts_of(lines: Iterable[str], bad: Mapping[int, str], form: TextForm) -> Iterator[str]:
+    """Yields every line with text, or with `form.paragraphs` every run of lines without a blank one, as one text.
 
-    With `form.blank` of every readable line, with text or without. An unreadable line does not end a paragraph.
+    With `form.blank` every readable line, with text or without. An unreadable line does not end a paragraph.
     """
     if not form.paragraphs:
-        yield from ((number, line) for number, line in enumerate(lines) if line or (form.blank and number not in bad))
+        yield from (line for number, line in enumerate(lines) if line or (form.blank and number not in bad))
         return
-    first = 0
     waiting: list[str] = []
     for number, line in enumerate(lines):
         if line:
-            first = first if waiting else number
             waiting.append(line)
         elif waiting and number not in bad:
-            yield first, " ".join(waiting)
+            yield " ".join(waiting)
             waiting = []
     if waiting:
-        yield first, " ".join(waiting)
+        yield " ".join(waiting)

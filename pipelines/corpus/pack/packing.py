@@ -15,7 +15,7 @@ from dragoman.model.shards.writer import Record, finished_shard, write_shard
 from dragoman.model.text.labels import LabelTokenizer, encode_tagged
 from dragoman.model.text.tokenizer import TokenizerPair
 from dragoman.model.text.tokenizer_files import load_pair
-from dragoman.pipelines.corpus.clean.block import load_block, load_lines
+from dragoman.pipelines.corpus.clean.block import SIDES, load_texts
 from dragoman.pipelines.corpus.plan.plan import Plan, code, load_codes
 
 SHARDS_OF_A_SMALL_CORPUS = 8  # so that several workers have something to do
@@ -128,7 +128,7 @@ def kept_lines(clean: Path, plan: Plan, split: str, side: int) -> Iterator[str]:
     """Yields one side of the split, line by line, without loading the other."""
 
     def lines(block: int, count: int) -> Iterator[str]:
-        block_lines = load_lines(clean, block, side)
+        (block_lines,) = load_texts(clean, block, SIDES[side : side + 1])
         return map(block_lines.__getitem__, _rows(plan.folder, split, Piece(block, 0, count)))
 
     return chain.from_iterable(lines(block, count) for block, count in enumerate(plan.kept[split]) if count)
@@ -158,7 +158,7 @@ def encode_sides(pair: TokenizerPair, sides: Sequence[list[str]]) -> Iterator[Re
 def take_pairs(clean: Path, plan: Path, split: str, piece: Piece) -> tuple[list[str], ...]:
     """Returns each side of some of the split's pairs in a block."""
     rows = _rows(plan, split, piece)
-    source, *others = (list(map(side.__getitem__, rows)) for side in load_block(clean, piece.block).texts())
+    source, *others = (list(map(side.__getitem__, rows)) for side in load_texts(clean, piece.block))
     return ([piece.prefix + line for line in source] if piece.prefix else source, *others)
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.model.text.text_keys import Keys
+from dragoman.model.text.text_keys import Keys, contains
 from dragoman.pipelines.corpus.read.file_names import SPLITS, Split
 from dragoman.pipelines.corpus.settings import CorpusConfig
 
@@ -25,7 +25,6 @@ OTHERS: dict[Split, tuple[Split, ...]] = {
     "valid": ("test", "gate"),
     "gate": ("test",),
 }
-Marks = npt.NDArray[np.bool_]
 
 
 def leak_rules(config: CorpusConfig) -> Literal["auto", "near", "source"]:
@@ -60,7 +59,7 @@ class HeldOutKeys:
         near = np.unique(rows[2:])
         return HeldOutKeys(np.unique(rows[0]), np.unique(rows[1]), near[near != 0])
 
-    def find(self, keys: Keys) -> dict[str, Marks]:
+    def find(self, keys: Keys) -> dict[str, npt.NDArray[np.bool_]]:
         """Returns rule -> (n,): the pairs with (4, n) `keys` that it drops; several rules may drop the same pair."""
         return {
             "leaked_target": contains(self.target, keys[1]),
@@ -76,12 +75,3 @@ def forbidden_to(held: Mapping[Split, Sequence[Keys]]) -> dict[Split, HeldOutKey
         for split, names in OTHERS.items()
         if split == "train" or split in held
     }
-
-
-def contains(ordered: Keys, keys: Keys) -> Marks:
-    """Returns (n,): True for keys that are in the sorted `ordered`."""
-    if not len(ordered):
-        return np.zeros(len(keys), bool)
-    index = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
-    hits: Marks = ordered[index] == keys
-    return hits

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.model.files import atomic_open
-from dragoman.model.text.text_keys import Keys
+from dragoman.model.text.text_keys import Keys, contains
 from dragoman.pipelines.corpus.clean.block import load_facts, load_keys, load_leak_keys
 from dragoman.pipelines.corpus.plan import leaks
 from dragoman.pipelines.corpus.read.file_names import SPLITS, Split
@@ -129,7 +129,7 @@ def _decide(blocks: Sequence[Block], clean: Path, scratch: Path, config: CorpusC
     def each() -> Iterator[Codes]:
         first = 0
         for block in blocks:
-            _, source, pair = load_keys(clean, block.number)
+            source, pair = load_keys(clean, block.number)
             codes = split_codes(block, source)
             if guarded:
                 _mark_near_copies(codes, load_leak_keys(clean, block.number), forbidden)
@@ -159,7 +159,7 @@ def _guarded_keys(
     cuts = any(config.cut.share(split) for split in guarded)
     for block in blocks:
         if block.source.split in guarded or (cuts and block.source.split == "train"):
-            codes = split_codes(block, load_keys(clean, block.number)[1])
+            codes = split_codes(block, load_keys(clean, block.number)[0])
             keys = load_leak_keys(clean, block.number)
             for split in guarded:
                 held[split].append(keys[:, codes == code(split)])
@@ -187,7 +187,7 @@ def write_codes(folder: Path, each: Iterable[Codes], partitions: "Partitions", c
 
 def _held_out_keys(blocks: Sequence[Block], clean: Path, split: Split) -> Keys:
     """Returns the sorted source keys of a split that is given by files."""
-    keys = [load_keys(clean, block.number)[1] for block in blocks if block.source.split == split]
+    keys = [load_keys(clean, block.number)[0] for block in blocks if block.source.split == split]
     return np.unique(np.concatenate(keys)) if keys else np.empty(0, np.uint64)
 
 
@@ -212,7 +212,7 @@ def _mark_near_copies(codes: Codes, keys: Keys, forbidden: Mapping[Split, leaks.
 
 def mark_leaked(codes: Codes, keys: Keys, forbidden: Keys) -> None:
     """Gives kept pairs the code `leaked` if their key is among the sorted `forbidden`."""
-    codes[leaks.contains(forbidden, keys) & (codes < 4)] += 4 * RULES.index("leaked")
+    codes[contains(forbidden, keys) & (codes < 4)] += 4 * RULES.index("leaked")
 
 
 def uniform(keys: Keys, seed: int) -> npt.NDArray[np.float64]:

@@ -41,10 +41,10 @@ def decide_texts(blocks: Sequence[Block], clean: Path, scratch: Path, config: Co
     held: dict[Split, list[Keys]] = {split: [] for split in HELD_OUT}
     for block in blocks:
         if block.source.split != "train" or (block.number in runs and runs[block.number].any()):
-            _, keys, _ = load_keys(clean, block.number)
-            codes = _split_codes(block, len(keys), runs, config.cut.run)
+            telling, _ = load_keys(clean, block.number)
+            codes = _split_codes(block, len(telling), runs, config.cut.run)
             for split in HELD_OUT:
-                held[split].append(keys[codes == code(split)])
+                held[split].append(telling[codes == code(split)])
     forbidden = {
         code(split): keys for split, keys in forbidden_keys({key: _sort_keys(held[key]) for key in HELD_OUT}).items()
     }
@@ -54,7 +54,7 @@ def decide_texts(blocks: Sequence[Block], clean: Path, scratch: Path, config: Co
     def each() -> Iterator[Codes]:
         first = 0
         for block in blocks:
-            _, telling, keys = load_keys(clean, block.number)
+            telling, keys = load_keys(clean, block.number)
             codes = _split_codes(block, len(keys), runs, config.cut.run)
             for own, others in forbidden.items():
                 part = np.flatnonzero(codes == own)
@@ -62,7 +62,8 @@ def decide_texts(blocks: Sequence[Block], clean: Path, scratch: Path, config: Co
                 mark_leaked(marked, telling[part], others)
                 codes[part] = marked
             if config.clean.duplicates:
-                partitions.deal(np.where(codes == code("train"), codes, np.uint8(4)), keys, keys, first)
+                training = np.where(codes == code("train"), codes, np.uint8(code("train", "leaked")))
+                partitions.deal(training, keys, keys, first)  # which leaves out what is dropped
             first += len(codes)
             yield codes
 

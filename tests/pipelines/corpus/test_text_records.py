@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dragoman.model.errors import UserError
-from dragoman.pipelines.corpus.clean.block import load_block, load_facts
+from dragoman.pipelines.corpus.clean.block import load_facts, load_texts
 from dragoman.pipelines.corpus.clean.task import CleaningTask, clean_block, cut
 from dragoman.pipelines.corpus.read.records import encodings_of
 from dragoman.pipelines.corpus.read.sources import Source, TextForm
@@ -22,8 +22,8 @@ def _cleaned(
     on_error: str = "raise",
     encodings: tuple[str, ...] = ("utf-8",),
     form: TextForm | None = None,
-) -> tuple[list[str], dict[str, Any], list[int]]:
-    """Records, facts, and the line each record began in."""
+) -> tuple[list[str], dict[str, Any]]:
+    """Records and facts."""
     file = folder / "text"
     file.write_bytes(data)
     source = Source("train-0", "train", "text", (file,), ("corpus.train.file",), form=form or TextForm())
@@ -31,32 +31,29 @@ def _cleaned(
     stage(staging)
     (block,) = blocks_of([source], folder)
     clean_block(CleaningTask(block, CLEAN, on_error, folder, encodings))  # type: ignore[arg-type]
-    loaded = load_block(folder, 0)
-    return loaded.texts()[0], load_facts(folder, 0), loaded.line.tolist()
+    (texts,) = load_texts(folder, 0)
+    return texts, load_facts(folder, 0)
 
 
 def test_lines_become_records(tmp_path: Path) -> None:
     data = b"\xef\xbb\xbfone  two\r\n\r\n \tthree\xc2\xa0four \n" + b"w " * 20 + b"\nlast"
-    records, facts, lines = _cleaned(tmp_path, data)
+    records, facts = _cleaned(tmp_path, data)
     assert records == ["one two", "three four", "w w w w w w w w", "w w w w w w w w", "w w w w", "last"]
-    assert lines == [0, 2, 3, 3, 3, 4]
     assert facts["dropped"] == {"blank": 1}
     assert facts["changed"]["cut"] == 1
-    assert (facts["lines"], facts["records"], facts["characters"]) == (5, 6, sum(map(len, records)))
+    assert (facts["records"], facts["characters"]) == (6, sum(map(len, records)))
 
 
 def test_blank_lines_are_records_where_they_may_stay(tmp_path: Path) -> None:
-    records, facts, lines = _cleaned(tmp_path, b"one\n\n\xff\ntwo\n", "skip", form=TextForm(blank=True))
+    records, facts = _cleaned(tmp_path, b"one\n\n\xff\ntwo\n", "skip", form=TextForm(blank=True))
     assert records == ["one", "", "two"]
-    assert lines == [0, 1, 3]
     assert facts["dropped"] == {"invalid_utf8": 1}
 
 
 def test_paragraphs_become_records(tmp_path: Path) -> None:
     data = b"\n\na house\nand a\n  tree\n \nsecond\n\xff\nthird\n\n"
-    records, facts, lines = _cleaned(tmp_path, data, "skip", form=TextForm(paragraphs=True))
+    records, facts = _cleaned(tmp_path, data, "skip", form=TextForm(paragraphs=True))
     assert records == ["a house and a tree", "second third"]
-    assert lines == [2, 6]
     assert facts["dropped"] == {"invalid_utf8": 1}
 
 
@@ -64,11 +61,11 @@ def test_lines_that_are_not_utf8_are_named_skipped_or_read_otherwise(tmp_path: P
     data = "plain\nnaïve\n".encode() + b"caf\xe9 \x92s\n"
     with pytest.raises(UserError, match=r"text: line 3: invalid UTF-8 at byte 4 of the line \(0xe9\).*on_error=skip"):
         _cleaned(tmp_path, data)
-    records, facts, _ = _cleaned(tmp_path, data, "skip")
+    records, facts = _cleaned(tmp_path, data, "skip")
     assert records == ["plain", "naïve"]
     assert facts["dropped"] == {"invalid_utf8": 1}
     (tmp_path / "000000.npz").unlink()
-    records, facts, _ = _cleaned(tmp_path, data, encodings=("utf-8", "cp1252"))
+    records, facts = _cleaned(tmp_path, data, encodings=("utf-8", "cp1252"))
     assert records == ["plain", "naïve", "café ’s"]
     assert facts["changed"]["other_encoding"] == 1
     (tmp_path / "000000.npz").unlink()
