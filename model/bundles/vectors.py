@@ -33,7 +33,6 @@ from dragoman.model.word_vectors.search import Table, is_sparse
 from dragoman.model.word_vectors.word2vec import Word2VecConfig
 
 WORDS = "words.json"
-TABLES = ("vectors", "contexts", "weights")
 CSR_PARTS = ("data", "indices", "indptr")
 
 
@@ -60,7 +59,7 @@ class VectorsBundle(Bundle):
 
     @property
     def language(self) -> str:
-        """Returns the language whose lower case the words have; empty for old bundles, which were made without one."""
+        """Returns the language whose lower case the words have; empty for imported words."""
         source = self.tokenizer.source
         if isinstance(source, WordTokenizer) and source.rules.lowercase:
             return source.rules.language
@@ -84,21 +83,18 @@ def save_vectors(
     *,
     words: Sequence[str],
     counts: NDArray[np.integer[Any]],
-    tables: Mapping[str, Table] | Table,
+    tables: Mapping[str, Table],
     config: Any,
     tokenizer: TokenizerPair,
     facts: Mapping[str, Any],
 ) -> None:
     """Writes the bundle atomically: into a temporary directory, then renamed; replaces an older one.
 
-    `tables`: `vectors` (V, d), an array or CSR, and optionally `contexts` (any rows, d) and `weights` (V,); a CSR alone
-    means `vectors`. `facts` must be JSON and hold at least `pair`.
+    `tables`: `vectors` (V, d), an array or CSR, and optionally `contexts` (any rows, d) and `weights` (V,). `facts`
+    must be JSON and hold at least `pair`.
     """
     check_pair(facts)
-    tensors: dict[str, Table] = {"vectors": tables} if is_sparse(tables) else dict(tables)
-    if "vectors" not in tensors or set(tensors) - set(TABLES):
-        raise UserError(f"bundle tables: {', '.join(tensors) or 'none'}; vectors is needed, of {', '.join(TABLES)}")
-    embeddings = Embeddings(words, counts, tensors["vectors"], tensors.get("weights"))  # checks them
+    embeddings = Embeddings(words, counts, tables["vectors"], tables.get("weights"))  # checks them
     record = {
         "kind": "vectors",
         "architecture": config.architecture,
@@ -107,7 +103,7 @@ def save_vectors(
         "tokenizer": tokenizer.describe(),
     }
     with new_bundle(directory, record, facts) as work:
-        write_tables(work / WEIGHTS, {**tensors, "vectors": embeddings.vectors})
+        write_tables(work / WEIGHTS, {**tables, "vectors": embeddings.vectors})
         content = canonical_json({"words": embeddings.words, "counts": embeddings.counts.tolist()})
         (work / WORDS).write_bytes(content + b"\n")
         tokenizer.save(work)

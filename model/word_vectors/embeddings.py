@@ -158,21 +158,13 @@ class Embeddings:
             results[part] = np.asarray(product).ravel()
         return np.clip(results, -1.0, 1.0)
 
-    def neighbours(
-        self, query: str | NDArray[Any], k: int = 10, exclude: Iterable[str] = (), restrict: int = 0
-    ) -> list[Neighbour]:
-        """Returns the `k` words nearest to another word, or to a vector (d,); nearest first.
+    def neighbours(self, word: str, k: int = 10, restrict: int = 0) -> list[Neighbour]:
+        """Returns the `k` words nearest to another word, nearest first.
 
         `restrict`: search only this many most frequent words; 0: all. Of equals the more frequent comes first.
         """
-        out = {row for row in map(self.row, exclude) if row is not None}
-        if isinstance(query, str):
-            row = self.known(query)
-            out.add(row)
-            direction = units(self.vectors, self.inverse, np.array([row]))
-        else:
-            direction = self._direction(np.asarray(query, np.float64))
-        return self._search(direction, k, out, restrict)
+        row = self.known(word)
+        return self._search(units(self.vectors, self.inverse, np.array([row])), k, {row}, restrict)
 
     def analogy(
         self, a: str, b: str, c: str, k: int = 1, method: Method = "3cosadd", restrict: int = 0
@@ -188,7 +180,8 @@ class Embeddings:
         directions = units(self.vectors, self.inverse, rows)
         if method == "3cosadd":  # linear: needs one direction, the other method three
             of_a, of_b, of_c = self._dense(directions)
-            directions = self._direction((of_b - of_a + of_c).astype(np.float64))
+            direction = (of_b - of_a + of_c).astype(np.float64)
+            directions = (direction / (np.linalg.norm(direction) or 1.0)).astype(np.float32)[None, :]
         return self._search(directions, k, set(rows.tolist()), restrict)
 
     def row_cosines(self, rows: NDArray[np.integer[Any]], restrict: int = 0) -> Floats:
@@ -196,19 +189,18 @@ class Embeddings:
         queries = units(self.vectors, self.inverse, rows)
         return cosines(self.vectors, self.inverse, queries, self.limit(restrict))
 
-    def text_vectors(self, texts: Iterable[Iterable[str]], weights: NDArray[np.floating[Any]] | None = None) -> Table:
-        """Returns one row per text, (n, d) or CSR: the sum of its words' vectors times their weights or `weights` (V,).
+    def text_vectors(self, texts: Iterable[Iterable[str]]) -> Table:
+        """Returns one row per text, (n, d) or CSR: the sum of its words' vectors times their weights.
 
         A word that occurs twice counts twice. Unknown words are skipped, so a text of only unknown words has zeros. CSR
         rows (for sparse vectors) are as wide as those, or (V,) if texts are sums of words.
         """
         from scipy.sparse import csr_array
 
-        own = self.weights if weights is None else np.asarray(weights, np.float32)
         rows = [[row for row in map(self.rows.get, words) if row is not None] for words in texts]
         offsets = np.cumsum([0, *map(len, rows)])
         columns = np.fromiter((row for text in rows for row in text), np.int64, offsets[-1])
-        chosen = csr_array((own[columns], columns, offsets), shape=(len(rows), len(self)))
+        chosen = csr_array((self.weights[columns], columns, offsets), shape=(len(rows), len(self)))
         chosen.sum_duplicates()
         return chosen if self.texts == "words" else chosen @ self.vectors
 
@@ -226,16 +218,6 @@ class Embeddings:
         scores = similarities[0] if len(similarities) == 1 else three_cos_mul(*similarities)
         scores[[row for row in out if row < len(scores)]] = -np.inf
         return [Neighbour(self.words[row], float(scores[row])) for row in top(scores, k)]
-
-    def _direction(self, query: NDArray[np.float64]) -> Floats:
-        if query.shape != (self.width,):
-            raise UserError(f"a vector of shape {query.shape} was asked for; these have {self.width} numbers each")
-        if not np.isfinite(query).all():
-            raise UserError("a vector that holds nan or infinity has no neighbours")
-        query = query / (np.abs(query).max(initial=0.0) or 1.0)  # so that the square of no number overflows
-        length = float(np.linalg.norm(query))
-        direction: Floats = (query / (length or 1.0)).astype(np.float32)[None, :]
-        return direction
 
     def _dense(self, rows: Table) -> Floats:
         table: Floats = np.asarray(rows.toarray() if is_sparse(rows) else rows, np.float32)

@@ -41,15 +41,13 @@ def inverse_norms(table: Table) -> Floats:
 
 def cosines(table: Table, inverse: Floats, queries: Table, limit: int) -> Floats:
     """Returns each query's cosines with the first `limit` rows, (Q, limit); `queries` (Q, d) of length 1 or 0."""
-    product: Table = few_products(table[:limit], queries) if is_few(queries) else queries @ table[:limit].T
+    if not is_sparse(queries) and 1 < len(queries) < FEW:  # BLAS takes longer to repack the table than to multiply
+        product: Table = few_products(table[:limit], queries)
+    else:
+        product = queries @ table[:limit].T
     answer: Floats = np.asarray(product.toarray() if is_sparse(product) else product, np.float32)
     answer *= inverse[:limit]
     return answer
-
-
-def is_few(queries: Table) -> bool:
-    """Returns True if BLAS would take longer to repack the table for these queries than to multiply it with them."""
-    return not is_sparse(queries) and 1 < len(queries) < FEW
 
 
 def few_products(table: Floats, queries: Floats) -> Floats:

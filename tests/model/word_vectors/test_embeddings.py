@@ -7,7 +7,7 @@ from scipy.sparse import csr_array, csr_matrix, eye
 
 from dragoman.model.errors import UserError
 from dragoman.model.word_vectors import search
-from dragoman.model.word_vectors.embeddings import METHODS, Embeddings, Neighbour
+from dragoman.model.word_vectors.embeddings import METHODS, Embeddings
 
 # On the unit circle and one beside it, so that every cosine is known: 1, 0.8, 0.6, 0, -1.
 WORDS = ["east", "north", "west", "northeast", "nowhere"]
@@ -43,20 +43,7 @@ def test_neighbours_leave_out_the_word_itself_and_stand_in_order(plane: Embeddin
     found = plane.neighbours("east", 4)
     assert [one.word for one in found] == ["northeast", "north", "nowhere", "west"]
     assert [one.similarity for one in found] == pytest.approx([0.8, 0.0, 0.0, -1.0])
-    assert plane.neighbours("east", 1, exclude=["northeast"])[0].word == "north"
     assert [one.word for one in plane.neighbours("northeast", 9, restrict=2)] == ["east", "north"]
-
-
-def test_neighbours_of_a_vector_are_those_of_its_direction(plane: Embeddings) -> None:
-    assert plane.neighbours(np.array([0.0, 1e-3]), 2) == [
-        Neighbour("north", 1.0),
-        Neighbour("northeast", 0.6000000238418579),
-    ]
-    assert plane.neighbours(np.array([0.0, 1e300]), 1) == [Neighbour("north", 1.0)]
-    with pytest.raises(UserError, match="these have 2 numbers each"):
-        plane.neighbours(np.zeros(3))
-    with pytest.raises(UserError, match="nan or infinity"):
-        plane.neighbours(np.array([np.nan, 0.0]))
 
 
 def test_equals_stand_in_the_order_of_frequency() -> None:
@@ -87,7 +74,8 @@ def test_the_words_of_the_question_are_no_answers() -> None:
     for method in METHODS:
         answers = embeddings.analogy("w1", "w2", "w3", k=100, method=method)
         assert {one.word for one in answers} == set(embeddings.words) - {"w1", "w2", "w3"}
-        assert embeddings.analogy("w1", "w1", "w3", k=1)[0].word == embeddings.neighbours("w3", 1, ["w1"])[0].word
+        nearest = next(one.word for one in embeddings.neighbours("w3", 2) if one.word != "w1")
+        assert embeddings.analogy("w1", "w1", "w3", k=1)[0].word == nearest
 
 
 def test_all_cosines_agree_with_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ def arguments(tmp_path: Path) -> list[str]:
     runs = tmp_path / "runs"
     save(runs / "plane", Word2VecConfig(width=2), {"vectors": PLANE})
     save(runs / "mirror", Word2VecConfig(width=2), {"vectors": PLANE[::-1].copy()})
-    save(runs / "onehot", OneHotConfig(), eye(5).tocsr())
+    save(runs / "onehot", OneHotConfig(), {"vectors": eye(5).tocsr()})
     lines = "east northeast 9\neast north 5\neast west 1\nwest southwest 8\nnorth southwest 2\n"
     (tmp_path / "five.txt").write_text(lines, encoding="utf-8")
     return [
