@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from dragoman.model import device
-from dragoman.model.networks.architectures import any_network, architecture
+from dragoman.model.networks.architectures import architecture, build_network
 from dragoman.model.networks.transformer import TransformerConfig
 from dragoman.model.precision import decide
 from dragoman.model.settings import Precision
@@ -29,7 +29,7 @@ TINY = TransformerConfig("transformer", "transformer_tiny", 128, 4, 256, 4, 4, d
 
 def default_precision(model: Any) -> Precision:
     """What `dragoman train` takes for a network (by its configuration) on this machine's CPU."""
-    return decide(any_network(model, VOCABULARY, VOCABULARY), torch.device("cpu")).precision
+    return decide(build_network(model, VOCABULARY, VOCABULARY), torch.device("cpu")).precision
 
 
 @contextlib.contextmanager
@@ -63,7 +63,7 @@ def trainer(
     reader = ShardReader(shards, "train")
     loader = loader or LaneLoader(reader, LoaderConfig(lanes=1, batch_tokens=tokens), 1)
     pair = load_pair(shards, reader.manifest.tokenizer)
-    network = any_network(model, pair.source.vocabulary, pair.target.vocabulary)
+    network = build_network(model, pair.source.vocabulary, pair.target.vocabulary)
     made = Trainer(
         network,
         architecture(model.architecture).loss,

@@ -12,7 +12,7 @@ import torch
 
 from deploy import defaults
 from dragoman.conf import compose, groups
-from dragoman.model.networks.architectures import ARCHITECTURES, any_network, architecture, model_config
+from dragoman.model.networks.architectures import ARCHITECTURES, architecture, build_network, model_config
 from dragoman.model.ranges import ranges_of
 from dragoman.pipelines.config import Config
 from dragoman.services.jobs.settings import UpRoot
@@ -34,7 +34,7 @@ def test_every_choice_composes_and_types(words: list[str], monkeypatch: pytest.M
         assert model.name == config.model["name"]
         return
     with torch.device("meta"):
-        network = any_network(model, 100, 100)
+        network = build_network(model, 100, 100)
     assert network.parameter_count() > 0
 
 

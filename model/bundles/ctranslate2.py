@@ -12,19 +12,12 @@ import numpy as np
 from torch import Tensor, nn
 
 from dragoman.model.bundles.exports import Quantisation, distinct
-from dragoman.model.errors import UserError
-from dragoman.model.networks.network import Network
 from dragoman.model.networks.transformer import Transformer
 from dragoman.model.text.tokenizer import BOS, EOS, UNK
 
 
-def exportable(network: Network) -> bool:
-    """Returns True if CTranslate2 has a specification for this network."""
-    return isinstance(network, Transformer)
-
-
 def export(
-    network: Network,
+    network: Transformer,
     directory: Path,
     source_tokens: Sequence[str],
     target_tokens: Sequence[str],
@@ -35,8 +28,6 @@ def export(
     int8 stores the weights of products and tables as 8-bit integers with one scale per row. Its translations are close
     to float32's but not equal, so it is served only where its score on the validation set is good enough.
     """
-    if not isinstance(network, Transformer):
-        raise UserError(f"{type(network).__name__}: CTranslate2 runs encoder-decoder Transformers only")
     spec = specification(network, source_tokens, target_tokens)
     spec.validate()
     spec.optimize(quantization=None if quantisation == "float32" else quantisation)
@@ -71,8 +62,8 @@ def specification(network: Transformer, source_tokens: Sequence[str], target_tok
         transformer_spec.TransformerDecoderSpec(config.decoder_layers, config.heads, **shape),
     )
     added = config.positions != "rotary"
-    if not added and hasattr(spec.encoder, "position_encodings"):
-        del spec.encoder.position_encodings
+    if not added:
+        del spec.encoder.position_encodings  # which its constructor adds all the same
     sides = (
         (spec.encoder, spec.encoder.embeddings[0], network.source_embedding, network.source_positions),
         (spec.decoder, spec.decoder.embeddings, network.target_embedding, network.target_positions),

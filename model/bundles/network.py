@@ -40,9 +40,9 @@ class NetworkBundle(Bundle):
     def load_network(self) -> "Network":
         """Returns the network with its weights, in evaluation mode."""
         from dragoman.model.bundles.weights import load_weights
-        from dragoman.model.networks.architectures import any_network
+        from dragoman.model.networks.architectures import build_network
 
-        network = any_network(self.config, *self.vocabularies)
+        network = build_network(self.config, *self.vocabularies)
         load_weights(network, self.directory / WEIGHTS)
         return network.eval()
 
@@ -63,10 +63,11 @@ def save_bundle(
     """
     from safetensors.torch import save_file
 
-    from dragoman.model.bundles.ctranslate2 import export, exportable
+    from dragoman.model.bundles.ctranslate2 import export
     from dragoman.model.bundles.weights import distinct_weights
     from dragoman.model.networks.architectures import architecture
     from dragoman.model.networks.network import TranslationNetwork
+    from dragoman.model.networks.transformer import Transformer
 
     pair = tokenizers if isinstance(tokenizers, TokenizerPair) else TokenizerPair(tokenizers, tokenizers)
     kind, vocabulary = architecture(config.architecture).kind, (pair.source.vocabulary, pair.target.vocabulary)
@@ -82,7 +83,7 @@ def save_bundle(
     with new_bundle(directory, record | {"tokenizer": pair.describe()}, facts) as work:
         save_file(distinct_weights(network), work / WEIGHTS)
         pair.save(work)
-        for quantisation in exports if exportable(network) else ():
+        for quantisation in exports if isinstance(network, Transformer) else ():
             export(network, work / FOLDERS[quantisation], *token_names(pair), quantisation)
 
 

@@ -38,9 +38,13 @@ class TranslationBundle(NetworkBundle):
     @cached_property
     def network(self) -> "TranslationNetwork":
         """Returns the network as `load_network`."""
-        from dragoman.model.networks.architectures import translating
+        from dragoman.model.networks.architectures import wrong_kind
+        from dragoman.model.networks.network import TranslationNetwork
 
-        return translating(self.load_network())
+        network = self.load_network()
+        if not isinstance(network, TranslationNetwork):
+            raise wrong_kind(self.architecture, "translation")
+        return network
 
     def export_folder(self, quantisation: Quantisation) -> Path | None:
         """Returns the folder of the CTranslate2 model with that quantisation; None if the bundle has none."""

@@ -11,7 +11,7 @@ from dragoman.model.huggingface.folder import CONFIG, Folder, Imported, ImportOp
 from dragoman.model.huggingface.tokenizer import read_tokenizer
 from dragoman.model.huggingface.vocabulary import NONE
 from dragoman.model.huggingface.weights import OUTPUT, TABLE, fill, first_position, shape
-from dragoman.model.networks.architectures import any_network
+from dragoman.model.networks.architectures import build_network
 from dragoman.model.networks.gpt import DecoderOnlyConfig
 from dragoman.model.text.tokenizer import EOS, TokenizerPair
 
@@ -43,6 +43,6 @@ def read_stack(folder: Folder, _options: ImportOptions) -> Imported:
             tied = False
         config.absent = order.absent
     config.tie = tied
-    network = any_network(config, len(order), len(order))
+    network = build_network(config, len(order), len(order))
     fill(network, row, tensors, state, notes, order)
     return Imported(network, TokenizerPair(tokenizer, tokenizer), notes)

@@ -11,10 +11,10 @@ from typing import Any
 from dragoman.model.bundles.directory import CONFIG, Bundle, bundle_kind
 from dragoman.model.bundles.translation import read_bundle
 from dragoman.model.errors import UserError, unknown
-from dragoman.model.inference.translator import Translator, open_translator
+from dragoman.model.inference.translator import open_translator
 from dragoman.model.loaded import later
 from dragoman.model.schema import build
-from dragoman.model.settings import DecodeConfig, EngineName, GenerateConfig
+from dragoman.model.settings import DecodeConfig, GenerateConfig
 from dragoman.model.text.labelled_words import Words
 
 Settings = Mapping[str, int | float]
@@ -30,7 +30,6 @@ class Kind:
     load: Callable[[Path], Bundle]
     answers: Callable[[Any], Answers]  # of a loaded bundle: one answer per text, in order
     settings: Callable[[Mapping[str, Any]], Settings] = lambda config: {}  # of `answers`, by the bundle's config.json
-    open_translator: Callable[..., Translator] | None = None  # for a kind that translates: what the endpoint calls
 
 
 def translations(bundle: Any) -> Answers:
@@ -105,7 +104,6 @@ KINDS: dict[str, Kind] = {
         read_bundle,
         translations,
         decoding,
-        open_translator,
     ),
     "language": Kind(
         "a language model",
@@ -156,16 +154,5 @@ def open_answers(directory: Path) -> Answers:
 def check_translates(directory: Path, name: str = "") -> None:
     """Refuses a bundle that does not translate; `name` is the name of the registered model, if it has one."""
     kind = kind_of(directory)
-    if kind.open_translator is None:
+    if kind is not KINDS["translation"]:
         raise UserError(f"{name or directory} holds {kind.what}, not {KINDS['translation'].what}: {kind.use}")
-
-
-def open_any_translator(
-    directory: Path, engine: EngineName = "auto", *, device: str = "cpu", threads: int | None = None
-) -> tuple[Any, Translator]:
-    """Loads the bundle in `directory`, of any kind that translates, and its translator."""
-    check_translates(directory)
-    kind = kind_of(directory)
-    bundle = kind.load(directory)
-    assert kind.open_translator is not None, "checked above"
-    return bundle, kind.open_translator(bundle, engine, device=device, threads=threads)

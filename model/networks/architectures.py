@@ -5,7 +5,7 @@ from typing import Any
 
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.loaded import loaded
-from dragoman.model.networks.network import Architecture, Network, TranslationNetwork
+from dragoman.model.networks.network import Architecture, Network
 from dragoman.model.schema import build
 from dragoman.model.word_vectors.methods import METHODS, method_type
 
@@ -42,23 +42,12 @@ def model_config(values: Mapping[str, Any]) -> Any:
     return build(architecture(str(values["architecture"])).config, values, "model")
 
 
-def any_network(config: Any, source_vocabulary: int, target_vocabulary: int) -> Network:
+def build_network(config: Any, source_vocabulary: int, target_vocabulary: int) -> Network:
     """Returns a newly initialised network of a typed configuration, whatever its kind."""
     return architecture(config.architecture).network(config, source_vocabulary, target_vocabulary)
 
 
-def build_network(config: Any, source_vocabulary: int, target_vocabulary: int) -> TranslationNetwork:
-    """Returns a newly initialised translation network of a typed configuration."""
-    return translating(any_network(config, source_vocabulary, target_vocabulary))
-
-
-def translating(network: Network) -> TranslationNetwork:
-    """Returns the network as one that translates."""
-    if not isinstance(network, TranslationNetwork):
-        raise wrong_kind(network.config.architecture, "translation")
-    return network
-
-
 def wrong_kind(name: str, kind: str) -> UserError:
+    """Returns the error for an architecture of another kind than the one that is needed."""
     choices = ", ".join(sorted(row for row in ARCHITECTURES if architecture(row).kind == kind))
     return UserError(f"model.architecture: {name!r} is of the kind {architecture(name).kind}. Choices: {choices}")

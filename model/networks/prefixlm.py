@@ -77,8 +77,6 @@ class PrefixTranslation(TranslationNetwork):
                 f"model.architecture='prefixlm': source and target are one text in one vocabulary, but theirs have "
                 f"{source_vocabulary} and {target_vocabulary} tokens. Set tokenizer.joint=true and shard again"
             )
-        if config.max_positions < 2:
-            raise UserError(f"model.max_positions={config.max_positions}: source and target need one each")
         self.config = config
         self.max_source_positions = self.max_target_positions = config.max_positions // 2
         self.output = table(nn.Linear(config.width, target_vocabulary, bias=False))

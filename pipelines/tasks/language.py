@@ -15,7 +15,7 @@ import torch
 from dragoman.model.bundles.language import TextBundle, load_text_bundle
 from dragoman.model.bundles.network import save_bundle as write_bundle
 from dragoman.model.errors import UserError
-from dragoman.model.networks.architectures import any_network, model_config
+from dragoman.model.networks.architectures import build_network, model_config
 from dragoman.model.networks.language_network import LanguageNetwork
 from dragoman.model.networks.network import Network
 from dragoman.model.shards.manifest import read_manifest
@@ -53,7 +53,7 @@ class Texts(Learning):
     def shape(self) -> Network:
         """The network without its weights."""
         with torch.device("meta"):
-            return any_network(model_config(self.config.model), len(SPECIAL), len(SPECIAL))
+            return build_network(model_config(self.config.model), len(SPECIAL), len(SPECIAL))
 
     @property
     def carries(self) -> bool:

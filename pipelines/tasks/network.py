@@ -13,7 +13,7 @@ import torch
 from dragoman.model.bundles.ancestry import ancestry
 from dragoman.model.bundles.weights import fill
 from dragoman.model.errors import UserError
-from dragoman.model.networks.architectures import any_network, architecture, model_config
+from dragoman.model.networks.architectures import architecture, build_network, model_config
 from dragoman.model.networks.network import Network
 from dragoman.model.plural import plural
 from dragoman.model.runs import checkpoints
@@ -25,7 +25,7 @@ from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.sharded import cutting, shard_command, training_file
-from dragoman.pipelines.loaders.prefetch import Lanes
+from dragoman.pipelines.loaders.prefetch import Lanes, check_lanes
 from dragoman.pipelines.tasks import warm_start
 from dragoman.pipelines.tasks.base import Plan, Training
 from dragoman.pipelines.tasks.identity import check_shards, network_fingerprint, origin_facts
@@ -33,7 +33,7 @@ from dragoman.pipelines.tasks.parts import counted, share
 from dragoman.pipelines.tasks.precision import refuse_unrunnable, settle_precision
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tasks.schedule import warn_of_warmup
-from dragoman.pipelines.tasks.workers import check_lanes_of, worker_count
+from dragoman.pipelines.tasks.workers import worker_count
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.training.final_weights import (
     final_weights,
@@ -76,7 +76,7 @@ class Learning(ABC):
         """The untrained network; every rank draws the same weights from the seed."""
         torch.manual_seed(self.config.seed)
         sizes = self.tokenizers.source.vocabulary, self.tokenizers.target.vocabulary
-        network = any_network(model_config(self.config.model), *sizes)
+        network = build_network(model_config(self.config.model), *sizes)
         self.check_network(network)
         warm_start.initialise(self.config, network, self.tokenizers)
         return network
@@ -152,7 +152,7 @@ class NetworkTraining(Training):
                 logger.info(line)
 
     def validate_settings(self, config: Config) -> None:
-        check_lanes_of(config)
+        check_lanes(config.loader.lanes, worker_count(config))
 
     def fingerprint(self, config: Config) -> dict[str, Any]:
         return network_fingerprint(config, self.learning(config).of_loader)
@@ -220,7 +220,7 @@ def final_network(config: Config, tracked: TrackedRun, source: int, target: int)
     `source`, `target`: the sizes of its vocabularies.
     """
     weights, steps = final_weights(config.run_dir, config.train)
-    network = any_network(model_config(config.model), source, target)
+    network = build_network(model_config(config.model), source, target)
     fill(network, weights, str(config.run_dir))
     of_weights = {"weights": weights_facts(config.run_dir, config.train, steps)}
     return network.eval(), {**origin_facts(config, tracked), **of_weights, **warm_start.facts(config)}

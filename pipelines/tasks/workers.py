@@ -7,7 +7,6 @@ from pathlib import Path
 
 from dragoman.model.runs.record import read_record
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.loaders.prefetch import check_lanes
 
 
 def worker_sizes(config: Config) -> tuple[int, ...]:
@@ -35,11 +34,6 @@ def with_lanes(config: Config, runs: Iterable[Path]) -> Config:
     begun = (read_record(run) for run in runs)
     kept = (record["loader"]["lanes"] for record in begun if record and "loader" in record)
     return replace(config, loader=replace(config.loader, lanes=next(kept, max(2, worker_count(config)))))
-
-
-def check_lanes_of(config: Config) -> None:
-    """Raises UserError if the workers cannot share the lanes evenly; needs no shards."""
-    check_lanes(config.loader.lanes, worker_count(config))
 
 
 def is_first() -> bool:

@@ -3,16 +3,18 @@
 import dataclasses
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dragoman.model.bundles.translation import TranslationBundle
+from dragoman.model.bundles.directory import Bundle
+from dragoman.model.bundles.translation import TranslationBundle, read_bundle
 from dragoman.model.errors import UserError
-from dragoman.model.inference.kinds import check_translates, open_any_translator
-from dragoman.model.inference.translator import Translation, Translator
+from dragoman.model.inference.kinds import check_translates
+from dragoman.model.inference.translator import Translation, Translator, open_translator
 from dragoman.model.languages import MANY, base_language
 from dragoman.model.settings import AlignmentConfig, DecodeConfig, EngineName
 from dragoman.services.models.aligning import AlignerApart
@@ -21,10 +23,6 @@ from dragoman.services.subprocesses.pool import Pool
 
 if TYPE_CHECKING:
     from dragoman.model.inference.aligner import Aligner
-
-import time
-
-from dragoman.model.bundles.directory import Bundle
 
 logger = logging.getLogger(__name__)
 
@@ -186,7 +184,8 @@ def load_model(
 ) -> LoadedModel:
     """Loads the bundle in `directory` and tests it on a few lines. `apart`: the process that shows its attention."""
     check_translates(directory, version.name)
-    bundle, translator = open_any_translator(directory, engine, device=device, threads=threads)
+    bundle = read_bundle(directory)
+    translator = open_translator(bundle, engine, device=device, threads=threads)
     return _tested(
         bundle,
         translator,

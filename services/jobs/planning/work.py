@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from dragoman.model.errors import UserError
-from dragoman.model.networks.architectures import any_network, architecture, model_config
+from dragoman.model.networks.architectures import architecture, build_network, model_config
 from dragoman.model.networks.network import Network, no_network
 from dragoman.model.networks.part_names import PARTS, TARGETS, parameters, products
 from dragoman.model.shards.manifest import read_manifest
@@ -71,7 +71,7 @@ def count_parameters(config: Any, source: int, target: int, train: Mapping[str, 
 def _built(config: Any, source: int, target: int, train: Mapping[str, Any]) -> tuple[int, int]:
     try:
         with torch.device("meta"):
-            network = any_network(config, source, target)
+            network = build_network(config, source, target)
         return network.parameter_count(), _trained(network, config, train)
     except (RuntimeError, TypeError, OverflowError) as problem:
         reason = str(problem).splitlines()[0][:160]

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.model.bundles.ctranslate2 import export, exportable
+from dragoman.model.bundles.ctranslate2 import export
 from dragoman.model.bundles.exports import distinct
 from dragoman.model.decoding.hypothesis import Hypothesis
 from dragoman.model.decoding.search import decode
 from dragoman.model.errors import UserError
 from dragoman.model.inference.engines import CTranslate2Engine
 from dragoman.model.inference.scoring import token_log_probabilities
-from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.networks.transformer import Transformer, TransformerConfig
 from dragoman.model.settings import DecodeConfig
 from dragoman.model.text.batch import collate
@@ -151,16 +150,6 @@ def log_probability(network: Transformer, source: np.ndarray, found: Hypothesis,
     batch = collate([source], [np.append(found.ids, EOS)], [0])
     with torch.no_grad():
         return float(token_log_probabilities(network, batch, config)[: found.length].sum())
-
-
-def test_an_architecture_without_a_specification_is_refused(tmp_path: Path) -> None:
-    class Other(TranslationNetwork):
-        pass
-
-    other = Other()
-    assert not exportable(other)
-    with pytest.raises(UserError, match="Other: CTranslate2 runs"):
-        export(other, tmp_path / "ct2", [], [])
 
 
 def test_equal_token_names_are_told_apart() -> None:

@@ -19,7 +19,7 @@ from dragoman.model.inference.sentence_vectors import (
     network_vectors,
     sentence_vectors,
 )
-from dragoman.model.networks.architectures import any_network, build_network
+from dragoman.model.networks.architectures import build_network
 from dragoman.model.networks.bert import EncoderOnly, EncoderOnlyConfig
 from dragoman.model.networks.gpt import DecoderOnly, DecoderOnlyConfig
 from dragoman.model.networks.heads import RecurrentHeadConfig, TransformerHeadConfig
@@ -127,7 +127,7 @@ CONFIGS: dict[str, Any] = {
 
 def network_of(name: str, tokenizer: Tokenizer) -> Reader:
     torch.manual_seed(0)
-    return cast("Reader", any_network(CONFIGS[name], tokenizer.vocabulary, tokenizer.vocabulary).eval())
+    return cast("Reader", build_network(CONFIGS[name], tokenizer.vocabulary, tokenizer.vocabulary).eval())
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -202,7 +202,7 @@ def test_each_kind_of_bundle_is_opened(tmp_path: Path, tokenizer: Tokenizer) -> 
     )  # fmt: skip
     assert sentence_vectors(open_bundle(tmp_path / "vectors"))(["dog"]).tolist() == [[1.0, 0.0]]
     gpt = DecoderOnlyConfig(**SMALL, layers=1, max_positions=12)  # type: ignore[arg-type]
-    model = any_network(gpt, tokenizer.vocabulary, tokenizer.vocabulary)
+    model = build_network(gpt, tokenizer.vocabulary, tokenizer.vocabulary)
     save_bundle(tmp_path / "gpt", network=model, config=gpt, tokenizers=tokenizer, facts={"pair": "en"})
     assert sentence_vectors(open_bundle(tmp_path / "gpt"))(LINES).shape == (3, 8)
     with pytest.raises(UserError, match="word vectors have no layers"):

@@ -10,7 +10,7 @@ from torch import nn
 from dragoman.conf import groups
 from dragoman.model.layers.low_rank import LowRank
 from dragoman.model.layers.roles import Role, roles
-from dragoman.model.networks.architectures import any_network, architecture, model_config
+from dragoman.model.networks.architectures import architecture, build_network, model_config
 from dragoman.pipelines.settings import OptimizerConfig
 from dragoman.pipelines.training.optimizer import make_optimizer
 
@@ -31,7 +31,7 @@ def network_of(name: str, **changes: Any) -> nn.Module:
     """The network of conf/model/NAME.yaml, smaller."""
     values = groups.merge_choice("model", name)
     values |= {key: value for key, value in SMALL.items() if isinstance(values.get(key), int)} | changes
-    return any_network(model_config(values), 50, 50)
+    return build_network(model_config(values), 50, 50)
 
 
 def named_roles(network: nn.Module) -> dict[str, Role]:

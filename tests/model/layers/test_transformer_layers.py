@@ -9,7 +9,7 @@ from torch import nn
 from dragoman.model.errors import UserError
 from dragoman.model.layers.dropout import Dropout
 from dragoman.model.layers.transformer_layers import BatchNorm, EncoderLayer, FeedForward, RMSNorm, check_layers
-from dragoman.model.networks.architectures import any_network, model_config
+from dragoman.model.networks.architectures import build_network, model_config
 from dragoman.model.networks.transformer import Transformer, TransformerConfig
 
 SIZES = {"width": 16, "heads": 4, "feed_forward": 24, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}
@@ -103,7 +103,7 @@ def test_every_place_of_every_network_has_its_share(
     name: str, changes: dict[str, float], expected: dict[str, float]
 ) -> None:
     settings = {"architecture": name, "width": 8, "heads": 2, "feed_forward": 8, "dropout": 0.3}
-    network = any_network(model_config({**settings, **NETWORKS[name], **changes}), 30, 30)
+    network = build_network(model_config({**settings, **NETWORKS[name], **changes}), 30, 30)
     found: dict[str, set[float]] = {}
     for path, module in network.named_modules():
         if isinstance(module, Dropout):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dragoman.conf import groups
-from dragoman.model.networks.architectures import any_network, architecture, model_config
+from dragoman.model.networks.architectures import architecture, build_network, model_config
 from dragoman.model.networks.gpt import DecoderOnly, DecoderOnlyConfig
 from dragoman.model.networks.parts import BOTH, FORWARD, matrices_of_lectures, parts, step_costs
 
@@ -35,7 +35,7 @@ def test_gpt_3_has_the_175_181_291_520_of_the_lecture() -> None:
 )
 def test_the_parts_are_all_parameters(name: str) -> None:
     with torch.device("meta"):
-        network = any_network(model_config(groups.merge_choice("model", name)), 1000, 1000)
+        network = build_network(model_config(groups.merge_choice("model", name)), 1000, 1000)
     assert sum(one.parameters for one in parts(network)) == network.parameter_count()
 
 
@@ -84,4 +84,4 @@ def test_shipped_sizes_are_the_literatures(name: str, vocabulary: int, parameter
 def count(name: str, vocabulary: int) -> int:
     """The parameters of a shipped model."""
     with torch.device("meta"):
-        return any_network(model_config(groups.merge_choice("model", name)), vocabulary, vocabulary).parameter_count()
+        return build_network(model_config(groups.merge_choice("model", name)), vocabulary, vocabulary).parameter_count()

@@ -1,12 +1,9 @@
 """Translation by one stack: against one masked pass over the whole text, step by step, and through the decoder."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
-from dragoman.model.bundles.ctranslate2 import export, exportable
 from dragoman.model.decoding.search import decode
 from dragoman.model.errors import UserError
 from dragoman.model.layers.attention import MASKED
@@ -123,10 +120,3 @@ def test_each_side_has_half_of_the_positions() -> None:
     assert len(decode(ours, [long], DecodeConfig(beam=1))[0][0].ids) <= 20
     with pytest.raises(UserError, match="max_positions=1: must be at least 2"):
         network(max_positions=1)
-
-
-def test_ctranslate2_has_no_such_network(tmp_path: Path) -> None:
-    ours = network()
-    assert not exportable(ours)
-    with pytest.raises(UserError, match="encoder-decoder Transformers only"):
-        export(ours, tmp_path / "ct2", [], [])

@@ -12,7 +12,7 @@ from dragoman.model.bundles.weights import fill
 from dragoman.model.errors import UserError
 from dragoman.model.inference.translator import network_translator
 from dragoman.model.layers.low_rank import LowRank, merged
-from dragoman.model.networks.architectures import any_network, model_config
+from dragoman.model.networks.architectures import build_network, model_config
 from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.runs import checkpoints
 from dragoman.model.settings import DecodeConfig
@@ -97,7 +97,7 @@ def test_the_share_is_said_and_small_in_a_network_of_a_usual_size(home: Path, ca
     with caplog.at_level("INFO"):
         launch.check(config(home, "name=told", *LORA))
     assert "% are trained" in caplog.text
-    network = any_network(model_config({"architecture": "transformer"}), 8000, 8000)
+    network = build_network(model_config({"architecture": "transformer"}), 8000, 8000)
     lora.adapt(config(home, *LORA, "train.lora.rank=8", sizes=[]), network)
     assert 0.001 < share(network) < 0.05
 

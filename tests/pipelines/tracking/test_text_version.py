@@ -10,7 +10,7 @@ from dragoman.model.bundles.network import save_bundle
 from dragoman.model.decoding.fill_mask import fill_masks
 from dragoman.model.decoding.generation import generate
 from dragoman.model.errors import UserError
-from dragoman.model.networks.architectures import any_network, model_config
+from dragoman.model.networks.architectures import build_network, model_config
 from dragoman.model.settings import GenerateConfig
 from dragoman.model.text.tokenizer import BOS, MASK, PAD, SEP, UNK, TokenizerConfig
 from dragoman.model.text.tokenizers import train
@@ -36,7 +36,7 @@ def register(tracking: TrackingConfig, folder: Path, kind: TextKind, learned: fl
     """`learned`: how far the ids that no text has are made unlikely."""
     config = model_config(MODELS[kind])
     torch.manual_seed(1)
-    network = any_network(config, WORDS.vocabulary, WORDS.vocabulary)
+    network = build_network(config, WORDS.vocabulary, WORDS.vocabulary)
     with torch.no_grad():
         network.output.bias[[PAD, UNK, BOS, MASK, SEP]] -= learned
     facts = {

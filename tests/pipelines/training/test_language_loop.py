@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from dragoman.model.networks.architectures import any_network, architecture, model_config
+from dragoman.model.networks.architectures import architecture, build_network, model_config
 from dragoman.model.networks.language_network import LanguageNetwork
 from dragoman.model.runs import checkpoints
 from dragoman.model.settings import LossConfig
@@ -95,7 +95,7 @@ def train(
     labels = LABELS.get(kind)
     size = labels.vocabulary if labels else VOCABULARY
     own = {
-        "network": any_network(model_config(NETWORKS[kind]), VOCABULARY, size),
+        "network": build_network(model_config(NETWORKS[kind]), VOCABULARY, size),
         "loss": architecture(NETWORKS[kind]["architecture"]).loss,
         "loader": loader_of(kind, shards, ranks),
     }

@@ -14,7 +14,7 @@ import torch
 
 from dragoman.conf import compose, groups
 from dragoman.model.errors import ServiceError, UserError
-from dragoman.model.networks.architectures import ARCHITECTURES, any_network, architecture, model_config
+from dragoman.model.networks.architectures import ARCHITECTURES, architecture, build_network, model_config
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.tasks import lora
 from dragoman.pipelines.tasks.parts import freeze
@@ -177,7 +177,7 @@ def test_the_computed_size_of_a_network_is_that_of_the_built_one(name: str) -> N
     for number, key in enumerate(stacks):
         config = dataclasses.replace(config, **{key: 5 + number})
     with torch.device("meta"):
-        built = any_network(config, 100, 100).parameter_count()
+        built = build_network(config, 100, 100).parameter_count()
     assert work.count_parameters(config, 100, 100) == (built, built)
     assert work.count_parameters(dataclasses.replace(config, **dict.fromkeys(stacks, 20_000)), 100, 100)[0] > built
 
@@ -196,7 +196,7 @@ def test_the_computed_size_of_a_network_is_that_of_the_built_one(name: str) -> N
 def test_memory_has_gradients_and_moments_of_what_is_trained_alone(words: list[str], tmp_path: Path) -> None:
     values = compose.values([*words, f"paths.shards={tmp_path}", "tokenizer.vocabulary=100"])
     config = compose.typed(Config, values)
-    network = any_network(model_config(config.model), 100, 100)
+    network = build_network(model_config(config.model), 100, 100)
     whole = network.parameter_count()
     freeze(config, network)
     lora.adapt(config, network)

@@ -126,7 +126,7 @@ def release(tracking: TrackingConfig, run_dir: Path) -> None:
             run.params({"seed": 1})
             run.metrics(number, {"loss": 2.0})
             run.text("curves", "curves.txt")
-            run.dataset("demo", "ab" * 32, "here")
+            run.dataset("demo", "ab" * 32, {"source": "here"})
             run.link("shard_run_id", {"kind": "shard"})
             assert register_bundle(tracking, registry, run, bundle) == str(number)
     assert not Spool(run_dir).pending() and not (run_dir / "spool" / "refused.jsonl").exists()

@@ -11,7 +11,7 @@ import torch
 from dragoman.model.bundles.language import TextBundle, load_text_bundle
 from dragoman.model.bundles.network import save_bundle
 from dragoman.model.errors import UserError
-from dragoman.model.networks.architectures import any_network, model_config
+from dragoman.model.networks.architectures import build_network, model_config
 from dragoman.model.networks.language_network import BEFORE, LanguageNetwork
 from dragoman.model.text.tokenizer import EOS, MASK, Tokenizer, TokenizerConfig
 from dragoman.model.text.tokenizers import train
@@ -46,7 +46,7 @@ def shards(tmp_path: Path) -> Path:
 def bundle(folder: Path, name: str, seed: int = 1, kind: str = "characters", **facts: Any) -> TextBundle:
     config, units = model_config(MODELS[name]), tokenizer(kind)
     torch.manual_seed(seed)
-    network = any_network(config, units.vocabulary, units.vocabulary)
+    network = build_network(config, units.vocabulary, units.vocabulary)
     directory = folder / f"{name}-{seed}-{kind}"
     save_bundle(directory, network=network, config=config, tokenizers=units, facts={"pair": "en", **facts})
     return load_text_bundle(directory)
