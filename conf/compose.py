@@ -36,7 +36,6 @@ Settle = Callable[[Callable[[], Tree], Set[str]], Iterable[Mapping[str, Any]]]
 
 OK, FAILED, USER_MISTAKE = endings.OK, endings.FAILED, endings.USER_MISTAKE
 CHATTY = ("alembic", "httpx", "matplotlib")  # they log a line per plugin or font at import, or per request
-logger = logging.getLogger("dragoman")
 _turn = threading.RLock()  # Hydra's state is per process
 _rehearsing: ContextVar[Literal["no", "composing", "checking"]] = ContextVar("rehearsing", default="no")
 _rehearsed: ContextVar[dict[str, Any]] = ContextVar("rehearsed")  # the configuration of the rehearsed command
@@ -213,24 +212,15 @@ def _resolve(node: Any) -> Tree:
     return resolved
 
 
-def _local(place: str, cache: str) -> str:
-    """Returns the folder of this machine that a place is, or that mirrors an address."""
-    return str(local_folder(place, cache))
-
-
-def _variable(name: str, other: str | None) -> str | None:
-    """Returns a variable of the environment; an empty one, as compose files and CI write it, counts as unset."""
-    return os.environ.get(name) or other
-
-
-def _given(before: str, text: object, after: str) -> str:
-    """Returns a text between two others; nothing at all if it is null."""
-    return "" if text is None else f"{before}{text}{after}"
-
-
-# The functions of the configuration's files: `${local:PLACE,CACHE}`, `${variable:NAME,DEFAULT}` and
-# `${given:BEFORE,TEXT,AFTER}`.
-FUNCTIONS: dict[str, Callable[..., Any]] = {"local": _local, "variable": _variable, "given": _given}
+# The functions of the configuration's files, as in `${local:PLACE,CACHE}`.
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    # the folder of this machine that a place is, or that mirrors an address
+    "local": lambda place, cache: str(local_folder(place, cache)),
+    # a variable of the environment; an empty one, as compose files and CI write it, counts as unset
+    "variable": lambda name, other: os.environ.get(name) or other,
+    # a text between two others; nothing at all if it is null
+    "given": lambda before, text, after: "" if text is None else f"{before}{text}{after}",
+}
 
 
 def typed(root: type[Root], values: Mapping[str, Any]) -> Root:

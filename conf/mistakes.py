@@ -109,7 +109,8 @@ def refusal(problem: Exception, words: Sequence[str], file: str) -> UserError | 
     if isinstance(problem, MissingMandatoryValue):
         return UserError(f"{problem.full_key}=???: has no value; give one")
     if isinstance(problem, OmegaConfBaseException):
-        return UserError(f"{problem.full_key or _key_of(words)}: {_first_line(problem)}".removeprefix(": "))
+        only = words[0].partition("=")[0] if len(words) == 1 else ""  # of several words any can be meant
+        return UserError(f"{problem.full_key or only}: {_first_line(problem)}".removeprefix(": "))
     if isinstance(problem, HydraException):
         return UserError(_first_line(problem))
     if isinstance(problem, yaml.YAMLError):
@@ -223,8 +224,3 @@ def _unknown_choice(path: str, options: Iterable[str], file: str) -> UserError:
 def _first_line(problem: Exception) -> str:
     line = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
     return re.sub(r"^\w+(Exception|Error)(: | raised while resolving interpolation: )", "", line).strip('"')
-
-
-def _key_of(words: Sequence[str]) -> str:
-    """Returns the key of the one word that can be meant; empty if there are several."""
-    return words[0].partition("=")[0] if len(words) == 1 else ""

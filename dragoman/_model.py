@@ -227,11 +227,9 @@ class Model:
                 "language": "generate, predict, embed",
                 "masked": "predict, embed",
                 "labels": "predict, embed",
-            }
-            can["vectors"] = "neighbours, analogy, embed"
-            row = KINDS[self.kind]
-            instead = f"it has {can[self.kind]}" if self.kind in can else row.use
-            raise UserError(f"{self.name} holds {row.what}: {method} is not for it; {instead}")
+                "vectors": "neighbours, analogy, embed",
+            }[self.kind]
+            raise UserError(f"{self.name} holds {KINDS[self.kind].what}: {method} is not for it; it has {can}")
 
 
 def _texts(texts: str | Sequence[str]) -> list[str]:

@@ -6,14 +6,12 @@ the cache; together the choices are 1.8 times as fast in fp32. On a GPU we use t
 """
 
 import os
-import platform
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
 from dragoman.model.errors import UserError
-from dragoman.model.processor import processor
 
 
 @dataclass(frozen=True)
@@ -62,9 +60,3 @@ def use_cores(share: int, most: int = 0) -> int:
     threads = max(1, min(available // share, most or available))
     torch.set_num_threads(threads)
     return threads
-
-
-def machine(device: torch.device) -> str:
-    """Returns what decides the bits of a training on `device`, but for the threads."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
-    return f"{platform.machine()}, {name}, torch {torch.__version__}"

@@ -48,10 +48,10 @@ def standard_code(code: str) -> str:
         return code
 
 
-def language_name(code: str, language: str = "en") -> str:
-    """Returns the name of a language by its BCP 47 code, in `language`; the code itself if it has none."""
+def language_name(code: str) -> str:
+    """Returns the English name of a language by its BCP 47 code; the code itself if it has none."""
     try:
-        name = langcodes.Language.get(code).display_name(language)
+        name = langcodes.Language.get(code).display_name("en")
     except LanguageTagError:
         return code
     return code if name.startswith("Unknown language") else name

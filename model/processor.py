@@ -1,6 +1,5 @@
-"""The processor's name, instruction sets and load, as Linux reports them."""
+"""The processor's name and instruction sets, as Linux reports them."""
 
-import os
 import platform
 from pathlib import Path
 
@@ -42,11 +41,6 @@ def instruction_sets() -> list[str]:
 def int8_instructions() -> list[str]:
     """Returns the processor's instructions for products of 8-bit integers; without any they are hardly faster."""
     return [name for name in instruction_sets() if name in INT8]
-
-
-def load_per_core() -> float:
-    """Returns the processes at work for each core, the mean of the last minute."""
-    return os.getloadavg()[0] / (os.cpu_count() or 1)
 
 
 def _cpuinfo() -> list[str]:

@@ -45,7 +45,7 @@ def read_object(path: Path, notes: list[str] | None = None) -> dict[str, Any]:
         if len(text) > OBJECT:
             notes.append(f"{path.name} is larger than {OBJECT >> 20} MiB")
             return {}
-        value = json.loads(text, parse_constant=lambda _: None, parse_float=_finite_or_none)
+        value = json.loads(text, parse_constant=lambda _: None, parse_float=lambda number: finite(float(number)))
         json.dumps(value, ensure_ascii=False).encode()
     except (FileNotFoundError, NotADirectoryError):
         return {}
@@ -96,7 +96,3 @@ def finite(value: Any) -> float | None:
 def whole(value: Any, most: int = WHOLE) -> int | None:
     """Returns a whole number from 0 to `most`; None for everything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most else None
-
-
-def _finite_or_none(text: str) -> float | None:
-    return finite(float(text))

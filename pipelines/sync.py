@@ -5,7 +5,6 @@ dragoman sync name=everyday-en-de-tiny        one run
 dragoman sync tracking.uri=http://host:5000     all of it to another server
 """
 
-import logging
 import sys
 from functools import partial
 from pathlib import Path
@@ -20,8 +19,6 @@ from dragoman.pipelines.settle import settle as settled
 from dragoman.pipelines.tracking.sender import Sender
 from dragoman.pipelines.tracking.server import check, resolve_paths
 from dragoman.pipelines.tracking.settings import TrackingConfig
-
-logger = logging.getLogger(__name__)
 
 State = Literal["sent", "running", "left"]
 

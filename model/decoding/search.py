@@ -78,26 +78,15 @@ def decode(
         for rows in length_batches(config.sentence_tokens, config.sentences, lengths):
             limits = [config.longest(lengths[row], network.max_target_positions) for row in rows]
             source = pad([cut[row] for row in rows]).to(device)
-            results = search(network, source, limits, config, every, guard)
+            if config.beam == 1:
+                results = greedy_search(network, source, limits, config, guard)
+            else:
+                results = beam_search(network, source, limits, config, every, guard)
             for row, hypotheses in zip(rows, results, strict=True):
                 if not hypotheses or not math.isfinite(hypotheses[0].log_probability):
                     raise FloatingPointError(f"sentence {row + 1}: the network's output is not a number")
                 answers[row] = hypotheses
     return answers
-
-
-def search(
-    network: TranslationNetwork,
-    source: Tensor,
-    limits: Sequence[int],
-    config: DecodeConfig,
-    every: bool = False,
-    guard: Guard | None = None,
-) -> list[list[Hypothesis]]:
-    """One padded batch (B, S) with the maximum length of each translation -> hypotheses of each."""
-    if config.beam == 1:
-        return greedy_search(network, source, limits, config, guard)
-    return beam_search(network, source, limits, config, every, guard)
 
 
 def pad(sources: Sequence[np.ndarray]) -> Tensor:

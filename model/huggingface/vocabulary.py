@@ -166,7 +166,7 @@ def language_token(tokens: Mapping[str, int], language: str, language_name: str 
     return tokens[fitting[0]]
 
 
-def some(names: Sequence[str], most: int = 12) -> str:
-    """Returns the first names, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def some(names: Sequence[str]) -> str:
+    """Returns the first twelve names, and how many more there are."""
+    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+    return ", ".join(names[:12]) + more

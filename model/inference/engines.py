@@ -33,10 +33,7 @@ class Engine(Protocol):
     target_positions: int  # the most tokens of a translation
 
     def search(self, sources: Sources, config: DecodeConfig, scored: bool = True) -> Found:
-        """Without `scored`, hypotheses may have the score 0, if that is faster.
-
-        With `begin`, they begin with these tokens, each has another next token, and the rest is searched greedily.
-        """
+        """Without `scored`, hypotheses may have the score 0, if that is faster."""
 
 
 def runs_int8(device: str) -> bool:
@@ -79,8 +76,7 @@ class CTranslate2Engine:
         threads: int | None = None,
     ) -> None:
         """`*_positions` are the most tokens of a side without its prefix, `*_prefix` the ids that the network puts
-        before every source and target; `threads` the batches of a call at a time (None: one per
-        core)."""
+        before every source and target; `threads` the batches of a call at a time (None: one per core)."""
         import ctranslate2
 
         self.name = f"ctranslate2 ({folder.name})"

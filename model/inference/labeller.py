@@ -21,16 +21,16 @@ from dragoman.model.text.normalise import normalise
 from dragoman.model.text.tokenizer import EOS
 
 Labels: TypeAlias = list[Label] | list[TaggedWord]
+BATCH_TOKENS = 8192  # of a batch with its padding, one text at least
 
 
 class Labeller:
     """The answers of one bundle."""
 
-    def __init__(self, bundle: LabelBundle, device: str = "cpu", batch_tokens: int = 8192) -> None:
-        """`batch_tokens` bounds a batch with its padding, one text at least."""
+    def __init__(self, bundle: LabelBundle, device: str = "cpu") -> None:
         self.bundle, self.labels = bundle, bundle.labels.labels
         self.network = bundle.network.to(device)
-        self.device, self.batch_tokens = device, batch_tokens
+        self.device = device
 
     def label(self, texts: Sequence[Words]) -> list[Labels]:
         """Returns each text's classes, the likeliest first, or its words with their tags."""
@@ -83,7 +83,7 @@ class Labeller:
     def _read(self, rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
         """Returns (P, C) of each row of ids, batched by length."""
         arrays: list[NDArray[np.float32]] = [np.empty((0, 0), np.float32)] * len(rows)
-        for places in length_batches(self.batch_tokens, len(rows), [len(row) for row in rows]):
+        for places in length_batches(BATCH_TOKENS, len(rows), [len(row) for row in rows]):
             with torch.inference_mode():
                 answers = probabilities(self.network, pad([rows[place] for place in places]).to(self.device)).cpu()
             for row, place in enumerate(places):

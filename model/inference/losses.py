@@ -65,7 +65,7 @@ class Losses:
         if self.loops_broken:
             yield f"{subject} went round, where the loop was broken: {self.loops_broken:,}"
 
-    def warn(self, of: str = "", advice: str = "") -> None:
-        """Logs the messages; `of` names the text."""
+    def warn(self, advice: str = "") -> None:
+        """Logs the messages."""
         for message in self.messages(advice):
-            logger.warning("%s%s", of, message)
+            logger.warning(message)

@@ -88,13 +88,10 @@ SUFFIXES = (".png", ".svg", ".pdf")
 AROUND = 18  # characters of a sentence on each side of the word
 
 
-def uses_picture(
-    uses: Sequence[Use], vectors: Floats, path: Path, senses: Sequence[str] | None = None, colours: str = ""
-) -> None:
+def uses_picture(uses: Sequence[Use], vectors: Floats, path: Path) -> None:
     """Draws the uses of one word by the two directions in which `vectors` (N, D) vary most.
 
-    `senses` (N,) have a colour each; `colours` is the legend's title. Without them the first use is a star, the use
-    that was asked for.
+    The first use is a star, the use that was asked for.
 
     Raises OSError: the file cannot be written.
     """
@@ -106,20 +103,12 @@ def uses_picture(
     axis = figure.subplots()
     axis.set_title(f"{len(uses)} uses of {excerpt(uses[0].word)!r}", loc="left", fontweight="bold", parse_math=False)
     points = project(vectors.astype(np.float64))
-    if senses is None:
-        inks = ["black", *["C0"] * (len(uses) - 1)]
-        axis.scatter(points[1:, 0], points[1:, 1], s=16, color="C0")
-        axis.scatter(points[:1, 0], points[:1, 1], s=60, marker="*", color="black", label="the use in query.in")
-        axis.legend(loc="best", fontsize=9)
-    else:
-        every = list(dict.fromkeys(senses))
-        inks = [f"C{every.index(sense)}" for sense in senses]
-        for number, sense in enumerate(every):
-            rows = [row for row, other in enumerate(senses) if other == sense]
-            axis.scatter(points[rows, 0], points[rows, 1], s=16, color=f"C{number}", label=for_markup(sense) or "-")
-        axis.legend(title=colours, loc="best", fontsize=9)
+    axis.scatter(points[1:, 0], points[1:, 1], s=16, color="C0")
+    axis.scatter(points[:1, 0], points[:1, 1], s=60, marker="*", color="black", label="the use in query.in")
+    axis.legend(loc="best", fontsize=9)
     bare(axis)
     axis.margins(0.15, 0.06)
+    inks = ["black", *["C0"] * (len(uses) - 1)]
     label_points(axis, points, [for_markup(around(use)).replace("$", r"\$") for use in uses], inks)
     save(figure, path)
 

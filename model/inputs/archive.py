@@ -63,17 +63,14 @@ def member_blocks(path: Path, languages: Sequence[str]) -> Iterator[bytes]:
 
 def _find_member(path: Path, language: str) -> zipfile.ZipInfo:
     infos = _list_members(path)
-    members = [member for member in infos if _matches_language(member.filename, language)]
+    ends = [(member, _ending(member.filename)) for member in infos]
+    members = [member for member, end in ends if is_language(end) and same_language(end, language)]
     if len(members) != 1:
         raise UserError(
             f"{path}: one member for {language} is needed, named as in Books.de-en.{language} or "
             f"train.{language}.txt; {len(members)} found; {_list_names(path)}"
         )
     return members[0]
-
-
-def _matches_language(name: str, language: str) -> bool:
-    return is_language(_ending(name)) and same_language(_ending(name), language)
 
 
 def _ending(name: str) -> str:

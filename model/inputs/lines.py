@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -104,7 +104,7 @@ def _container_lines(path: Path, kind: Kind, view: View) -> Iterator[str]:
         raise UserError(f"{path}: is a {kind} file; its languages are needed: pair=SOURCE-TARGET")
     units: Iterable[dict[str, str]]
     if kind == "tmx":
-        units = units_of(path, "keep")
+        units = units_of(path)
     else:
         units = messages_of(path, view.languages) if kind == "po" else rows_of(path, view.languages, view.fields)
     total, lacking = 0, dict.fromkeys(view.languages, 0)
@@ -130,11 +130,6 @@ def _container_lines(path: Path, kind: Kind, view: View) -> Iterator[str]:
 
 
 def _joined(lines: Iterable[str]) -> Iterator[bytes]:
-    block: list[str] = []
-    for line in lines:
-        block.append(line)
-        if len(block) == LINES_A_BLOCK:
-            yield "".join(f"{line}\n" for line in block).encode("utf-8", "surrogatepass")
-            block = []
-    if block:
-        yield "".join(f"{line}\n" for line in block).encode("utf-8", "surrogatepass")
+    rest = iter(lines)
+    while block := "".join(f"{line}\n" for line in islice(rest, LINES_A_BLOCK)):
+        yield block.encode("utf-8", "surrogatepass")

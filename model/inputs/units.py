@@ -6,13 +6,12 @@ fetched, so a file cannot read another file or grow without limit. A character t
 """
 
 import codecs
-import logging
 import re
 from collections.abc import Iterator
 from html import unescape
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from lxml import etree
 
@@ -20,7 +19,6 @@ from dragoman.model.errors import UserError
 from dragoman.model.inputs.compression import plain_blocks
 from dragoman.model.inputs.kinds import is_utf_16
 from dragoman.model.inputs.streams import Blocks
-from dragoman.model.plural import plural
 
 PLACE, EDGE = "\ufdd1", "\ufdd2"  # noncharacters: something that stands alone, or where formatting begins or ends
 CODES = {"ph": PLACE, "it": PLACE, "ut": PLACE, "bpt": EDGE, "ept": EDGE}  # elements whose content is no text
@@ -31,18 +29,14 @@ FORBIDDEN, SURROGATE = "\ufdd0", "\ud800"  # a noncharacter, which XML allows an
 LONGEST_REFERENCE = 12  # signs of a reference to a character
 _CODES = r"x0*(?:[0-8bcef]|1[0-9a-f]|d[89a-f][0-9a-f]{2}|fff[ef])|0*(?:[0-8]|1[124-9]|2\d|3[01])"
 _FORBIDDEN = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\udc80-\udcff]|&#(?:{_CODES});", re.IGNORECASE)
-logger = logging.getLogger(__name__)
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
-def units_of(path: Path, damaged: Literal["keep", "skip"] = "skip") -> Iterator[Texts]:
+def units_of(path: Path) -> Iterator[Texts]:
     """Yields the texts of each unit by language; a unit with two texts of a language is two.
 
-    `damaged`: a unit with a character that XML forbids is left out with a warning, or keeps a lone surrogate there,
-    which is no UTF-8.
+    A text with a character that XML forbids has a lone surrogate there, which is no UTF-8.
     """
-    skipped: list[int] = []
-    number = 0
     try:
         with Blocks.from_blocks(allowed_characters(plain_blocks(path))) as file:
             walk = etree.iterparse(
@@ -50,18 +44,11 @@ def units_of(path: Path, damaged: Literal["keep", "skip"] = "skip") -> Iterator[
             )
             for _, element in walk:
                 if _name(element) == "tu":
-                    number += 1
                     for unit in _units(element):
-                        if damaged == "skip" and any(FORBIDDEN in text for text in unit.values()):
-                            skipped.append(number)
-                        elif unit:
-                            yield {code: text.replace(FORBIDDEN, SURROGATE) for code, text in unit.items()}
+                        yield {code: text.replace(FORBIDDEN, SURROGATE) for code, text in unit.items()}
                     _forget(element)
     except etree.XMLSyntaxError as problem:
         raise UserError(f"{path}: is no whole TMX file ({problem.msg})") from None
-    if skipped:
-        logger.warning("%s: left out %s with characters that XML forbids, such as unit %s", path,
-                       plural(len(skipped), "unit"), skipped[0])  # fmt: skip
 
 
 def allowed_characters(blocks: Iterator[bytes]) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ A is random and B zero at first, so the network begins as it was. `merged` adds 
 bundle holds. Letters: R rank, I inputs, O outputs.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -37,10 +37,6 @@ class LowRank(nn.Linear):
         """x (..., I) -> (..., O)."""
         change = nn.functional.linear(nn.functional.linear(self.dropout(x), self.down), self.up)
         return super().forward(x) + self.scale.to(change.dtype) * change
-
-    @property
-    def factors(self) -> Iterator[nn.Parameter]:
-        yield from (self.down, self.up)
 
 
 def merged(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

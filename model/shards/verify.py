@@ -52,7 +52,7 @@ def verify_once(directory: Path, memory: Path) -> int:
     Returns the number of files that were read. Any number of processes may share the folder.
     """
     directory = directory.absolute()
-    note = _note_of(directory, memory)
+    note = memory / f"{hashlib.sha256(str(directory).encode()).hexdigest()[:16]}.json"
     files = listed_files(read_manifest(directory))
     paths = _paths(directory, files)
     facts = {name: [files[name], *file_identity(path)] for name, path in paths.items()}  # before the files are read
@@ -67,10 +67,6 @@ def verify_once(directory: Path, memory: Path) -> int:
         memory.mkdir(parents=True, exist_ok=True)
         atomic_write(note, json.dumps({"directory": str(directory), "files": facts}, indent=1))
     return len(new)
-
-
-def _note_of(directory: Path, memory: Path) -> Path:
-    return memory / f"{hashlib.sha256(str(directory).encode()).hexdigest()[:16]}.json"
 
 
 def _paths(directory: Path, names: Iterable[str]) -> dict[str, Path]:

@@ -23,15 +23,12 @@ EMBEDDING = (("64:ff9b::/96", 0), ("64:ff9b:1::/48", 0), ("::/96", 0), ("::ffff:
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-def check_host(number: str, public: bool | None = None) -> None:
-    """Refuses an IP address that must not be reached. `public`: only public ones may be; None: as the variable says."""
+def check_host(number: str) -> None:
+    """Refuses an IP address that must not be reached."""
     addresses = reached(ipaddress.ip_address(number.partition("%")[0]))
     if any(address in ipaddress.ip_network(network) for address in addresses for network in METADATA):
         raise UserError(f"{number}: the address of a metadata service; nothing is fetched from there")
-    private = not all(address.is_global for address in addresses)
-    if public and private:
-        raise UserError(f"{number}: a private host, and only public ones are allowed here")
-    if public is None and os.environ.get(PUBLIC_ONLY) and private:
+    if os.environ.get(PUBLIC_ONLY) and not all(address.is_global for address in addresses):
         raise UserError(f"{number}: a private host, and {PUBLIC_ONLY} allows public ones only")
 
 

@@ -47,7 +47,7 @@ def read_range(address: str, start: int, count: int, deadline: float | None = No
     return retry(ask, address, deadline)
 
 
-def size(address: str, deadline: float | None = None) -> int | None:
+def size(address: str) -> int | None:
     """Returns the size of an object in bytes; None if the server does not say.
 
     Raises NotThereError, RefusedError, AwayError.
@@ -59,15 +59,15 @@ def size(address: str, deadline: float | None = None) -> int | None:
             raise NotThereError(f"{mask_address(address)}: nothing is stored there")
         return None if facts.get("size") is None else int(facts["size"])
 
-    return retry(ask, address, deadline)
+    return retry(ask, address)
 
 
-def version(address: str, deadline: float | None = None) -> str:
+def version(address: str) -> str:
     """Returns the server's version of an object: its tag or time, and size; empty if it says nothing.
 
     Raises NotThereError, RefusedError, AwayError.
     """
-    facts = retry(lambda: _files(address).info(address), address, deadline)
+    facts = retry(lambda: _files(address).info(address), address)
     tag = facts.get("ETag") or facts.get("etag") or facts.get("LastModified") or facts.get("created") or ""
     return f"{tag} {facts.get('size')}" if tag else ""
 
@@ -133,17 +133,17 @@ def download(address: str, part: Path, expected: int, sha256: str, deadline: flo
     raise UserError(f"{mask_address(address)}: is not the file that its manifest names (its sha256 differs)")
 
 
-def download_unchecked(address: str, part: Path, deadline: float | None = None) -> None:
+def download_unchecked(address: str, part: Path) -> None:
     """Downloads an object that no manifest names to the file `part`; the server gives its size.
 
     Raises NotThereError, RefusedError, AwayError.
     """
-    expected = size(address, deadline)
+    expected = size(address)
     with part.open("wb") as file:
         if expected is None:
-            file.write(read(address, deadline))
+            file.write(read(address))
             return
-        for block in _blocks(address, 0, expected, deadline):
+        for block in _blocks(address, 0, expected, None):
             file.write(block)
 
 

@@ -70,12 +70,10 @@ def count_words(lines: Sequence[str]) -> Mapping[str, int]:
 
 
 def _trained_on(lines: Sequence[str]) -> Sequence[str]:
-    """The lines that the library would train on, were it given them."""
-    return [line for line in lines if RESERVED not in line and _is_short(line)]
-
-
-def _is_short(line: str) -> bool:
-    return len(line) <= LONGEST // 4 or len(line.encode()) <= LONGEST
+    """The lines that the library would train on, were it given them; a character has four bytes at most."""
+    return [
+        line for line in lines if RESERVED not in line and (len(line) <= LONGEST // 4 or len(line.encode()) <= LONGEST)
+    ]
 
 
 def _rows(counts: Mapping[str, int]) -> Iterator[str]:

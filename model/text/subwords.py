@@ -18,11 +18,6 @@ from numpy.typing import NDArray
 
 from dragoman.model.errors import UserError
 from dragoman.model.text.tokenizer import (
-    BOS,
-    EOS,
-    MASK,
-    PAD,
-    SEP,
     SPECIAL_PIECES,
     UNK,
     Ids,
@@ -90,14 +85,11 @@ class SubwordTokenizer(Tokenizer):
     @cached_property
     def _scores(self) -> dict[str, float]:
         """Piece -> score of all pieces that text can have: BPE minus the merge's rank, unigram the log-probability."""
-        special = {PAD, UNK, BOS, EOS, MASK, SEP, *self.sentinels}
         model = self.processor
-        normal = [i for i in range(self.vocabulary) if i not in special and not self._never_in_text(i)]
-        return {model.id_to_piece(i): model.get_score(i) for i in normal}
-
-    def _never_in_text(self, number: int) -> bool:
-        model = self.processor
-        return bool(model.is_byte(number) or model.is_control(number) or model.is_unused(number))
+        never = (model.is_byte, model.is_control, model.is_unused)  # sentinels are controls
+        numbers = range(len(SPECIAL_PIECES), self.vocabulary)
+        normal = [number for number in numbers if not any(is_kind(number) for is_kind in never)]
+        return {model.id_to_piece(number): model.get_score(number) for number in normal}
 
     @abstractmethod
     def segment(self, word: str, rng: np.random.Generator, strength: float) -> list[str]:

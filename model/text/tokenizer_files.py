@@ -19,13 +19,6 @@ CLASSES = {
 }
 
 
-def load(path: Path, kind: str) -> Tokenizer:
-    """The tokenizer in `path`."""
-    if not path.is_file():
-        raise UserError(f"{path}: no such tokenizer file")
-    return _class_of(kind).deserialise(path.read_bytes(), str(path))
-
-
 def load_pair(directory: Path, record: Mapping[str, Any]) -> TokenizerPair:
     """The pair that `TokenizerPair.describe` recorded, each file checked against its sha256."""
     if record["special"] != SPECIAL:

@@ -21,7 +21,6 @@ from pathlib import Path
 from dragoman.conf.interrupts import held_signals
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.ports import free_ports
-from dragoman.model.processor import load_per_core
 from dragoman.pipelines.settings import ClusterConfig
 
 END_TIMEOUT = 30.0  # seconds for Ray's processes to end
@@ -77,7 +76,8 @@ class _Head:
 
 def patience(start_timeout: float) -> float:
     """Returns the seconds that Ray may take to start on this machine with its present load."""
-    return start_timeout * min(max(load_per_core(), 1.0), MOST_PATIENCE)
+    per_core = os.getloadavg()[0] / (os.cpu_count() or 1)  # processes at work, the mean of the last minute
+    return start_timeout * min(max(per_core, 1.0), MOST_PATIENCE)
 
 
 def check_room(config: ClusterConfig, resource: str, there: float, place: str = "the cluster") -> None:

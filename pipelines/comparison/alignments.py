@@ -16,7 +16,6 @@ from dragoman.model.text.normalise import normalise
 class SentenceMaps:
     """One sentence as one network aligns it. Letters: L layers, H heads, W target and U source words."""
 
-    translation: str
     chosen: AttentionMap  # the best head, or the mean of a layer: see model/alignment/attention_map.py
     heads: list[list[Weights]]  # L x H of (W, U), rows and columns as in `chosen`
 
@@ -28,7 +27,7 @@ class SentenceMaps:
             return self
         words = (*words[: most - 1], f"{words[most - 1]} … {len(words) - most} more")
         chosen = replace(self.chosen, target_tokens=words, weights=self.chosen.weights[:most])
-        return SentenceMaps(self.translation, chosen, [[head[:most] for head in layer] for layer in self.heads])
+        return SentenceMaps(chosen, [[head[:most] for head in layer] for layer in self.heads])
 
 
 def translations(bundle: TranslationBundle, sentences: Sequence[str]) -> list[str]:
@@ -51,5 +50,5 @@ def sentence_maps(bundle: TranslationBundle, sentences: Sequence[str], texts: Se
         sentence = pairs[row], sources[row], targets[row]
         heads = [[aligner.make_map(*sentence, head).weights for head in layer] for layer in weights]
         chosen = aligner.make_map(*sentence, aligner.head.select(weights))
-        maps[row] = SentenceMaps(texts[row], chosen, heads).cut()
+        maps[row] = SentenceMaps(chosen, heads).cut()
     return [maps[row] for row in range(len(pairs))]

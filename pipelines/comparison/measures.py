@@ -18,7 +18,6 @@ PAUSE = 5.0  # a step this many times longer than usual includes an evaluation, 
 class TrainingRecord:
     """A finished training."""
 
-    steps: int
     tokens: int  # target tokens
     minutes: float  # with evaluations and checkpoints
     tokens_per_second: float  # without them
@@ -49,7 +48,6 @@ def training_record(run: Path) -> TrainingRecord | None:
         else:
             tokens += int(line.get("tokens", 0))
     return TrainingRecord(
-        steps=int(steps[-1]["step"]),
         tokens=tokens,
         minutes=float(lines[-1]["seconds"]) / 60,
         tokens_per_second=speed(steps),

@@ -127,13 +127,13 @@ def p_value(difference: float, drawn: Floats) -> float:
 
 
 def score_resampled(
-    systems: Sequence[Sequence[str]], references: Sequence[str], metric: Metric, tokenize: str, samples: int
+    systems: Sequence[Sequence[str]], references: Sequence[str], tokenize: str, samples: int
 ) -> tuple[Floats, Floats]:
-    """Returns (systems,) scores of the whole set and (samples, systems) of sets drawn with replacement, by sacreBLEU.
+    """Returns (systems,) BLEU of the whole set and (samples, systems) of sets drawn with replacement, by sacreBLEU.
 
     `tokenize` is BLEU's tokeniser; the seed is sacreBLEU's (12345, or SACREBLEU_SEED).
     """
-    sacre = scorer(metric, tokenize)
+    sacre = scorer("bleu", tokenize)
     statistics, score = sentence_statistics(sacre, systems, references), score_of_sums(sacre)
     rng, count = np.random.default_rng(int(os.environ.get("SACREBLEU_SEED", SEED))), len(references)
     sets = [rng.integers(0, count, count) for _ in range(samples)]

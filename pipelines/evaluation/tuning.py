@@ -73,7 +73,7 @@ def tune_length_penalty(
         ):
             texts[row] = text
         translations.append(texts)
-    scores, drawn = score_resampled(translations, references, "bleu", tokeniser("auto", language), RESAMPLED)
+    scores, drawn = score_resampled(translations, references, tokeniser("auto", language), RESAMPLED)
     tried = {penalty: float(bleu) for penalty, bleu in zip(alphas, scores, strict=True)}
     top = int(scores.argmax())
     errors = (drawn[:, [top]] - drawn).std(axis=0)  # of the difference to the best

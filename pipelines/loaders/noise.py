@@ -95,7 +95,7 @@ def noise_of(config: LoaderConfig, tokenizer: Tokenizer) -> Noise:
 
 def rounded(value: float, bits: np.random.Philox) -> int:
     """Returns a neighbouring whole number whose mean is `value`."""
-    return math.floor(value + uniform(1, bits)[0])
+    return math.floor(value + uniform(bits))
 
 
 def poisson_lengths(tokens: int, mean: float, bits: np.random.Philox) -> list[int]:
@@ -103,7 +103,7 @@ def poisson_lengths(tokens: int, mean: float, bits: np.random.Philox) -> list[in
     lengths: list[int] = []
     left = tokens
     while left > 0:
-        lengths.append(min(poisson(mean, uniform(1, bits)[0]), left))
+        lengths.append(min(poisson(mean, uniform(bits)), left))
         left -= lengths[-1]
     return lengths
 
@@ -131,6 +131,6 @@ def shuffled(count: int, bits: np.random.Philox) -> NDArray[np.int64]:
     return np.argsort(bits.random_raw(count)).astype(np.int64)
 
 
-def uniform(count: int, bits: np.random.Philox) -> list[float]:
-    """Returns numbers in [0, 1)."""
-    return [min(raw * UNIT, 1.0 - 2.0**-53) for raw in bits.random_raw(count).tolist()]
+def uniform(bits: np.random.Philox) -> float:
+    """Returns a number in [0, 1)."""
+    return min(bits.random_raw() * UNIT, 1.0 - 2.0**-53)

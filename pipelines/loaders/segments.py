@@ -95,9 +95,9 @@ class ShardText:
         return self._open[1]
 
 
-def shard_vocabulary(directory: Path, split: str, side: str | None, min_count: int) -> tuple[Vocabulary, Tokenizer]:
-    """Counts the words of a split; returns them and their tokenizer."""
-    reader = ShardReader(directory, split)
+def shard_vocabulary(directory: Path, side: str | None, min_count: int) -> tuple[Vocabulary, Tokenizer]:
+    """Counts the words of the training split; returns them and their tokenizer."""
+    reader = ShardReader(directory, "train")
     number = side_number(reader.manifest, side)
     pair = load_pair(directory, reader.manifest.tokenizer)
     tokenizer = pair.target if number == 1 else pair.source

@@ -1,7 +1,6 @@
 """Decides whether two starts are the same run: checked before a start, and stored in every bundle."""
 
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -22,8 +21,6 @@ from dragoman.pipelines.tasks.precision import read_precision
 from dragoman.pipelines.tasks.workers import is_first
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.word_vectors.settings import VectorsConfig
-
-logger = logging.getLogger(__name__)
 
 
 def check_shards(config: Config) -> None:

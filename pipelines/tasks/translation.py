@@ -1,6 +1,5 @@
 """Translation models, plain sentence pairs: the task's row, and the work of one training process."""
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 
@@ -21,8 +20,6 @@ from dragoman.pipelines.tasks import pretrained_embeddings
 from dragoman.pipelines.tasks.base import Task
 from dragoman.pipelines.tasks.identity import check_shards
 from dragoman.pipelines.tasks.network import Learning, NetworkTraining
-
-logger = logging.getLogger(__name__)
 
 VALIDATION_BLEU = later("dragoman.pipelines.tasks.validation_bleu:validation_bleu")
 RELEASE = "dragoman.pipelines.tasks.translation_release"  # what only the end of a training needs

@@ -117,7 +117,7 @@ class VectorsTraining(Training):
                 f"registry.name={config.registry.name}: is the name of this corpus' translation model; word vectors "
                 f"need one of their own. Choices: registry=vectors, registry.name=ANOTHER, registry.register=false"
             )
-        vocabulary, _ = shard_vocabulary(config.shard_dir, "train", settings.side, model.min_count)
+        vocabulary, _ = shard_vocabulary(config.shard_dir, settings.side, model.min_count)
         check_method(config, len(vocabulary))
         logger.info(
             f"{config.name}: {config.model['name']}, {len(vocabulary):,} words of {vocabulary.tokens:,} in the text; "
@@ -152,7 +152,7 @@ class VectorsTraining(Training):
         if not is_first():  # under torchrun the first rank counts and reports the length
             return Plan(0, "", config.cluster)
         settings, model = config.vectors, model_config(config.model)
-        vocabulary, _ = shard_vocabulary(config.shard_dir, "train", settings.side, model.min_count)
+        vocabulary, _ = shard_vocabulary(config.shard_dir, settings.side, model.min_count)
         count(config, vocabulary, report_counting)
         feed, processes = make_feed(config, vocabulary), worker_count(config)
         if processes > feed.segments:
@@ -175,9 +175,7 @@ class VectorsTraining(Training):
         """Yields (digest, size) of each step's segment; missing co-occurrences are counted again."""
         if not is_learned(config):
             return None
-        vocabulary, _ = shard_vocabulary(
-            config.shard_dir, "train", config.vectors.side, model_config(config.model).min_count
-        )
+        vocabulary, _ = shard_vocabulary(config.shard_dir, config.vectors.side, model_config(config.model).min_count)
         count(config, vocabulary, report_counting)
         return replay_segments(make_feed(config, vocabulary))
 

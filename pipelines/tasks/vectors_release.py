@@ -77,7 +77,7 @@ class VectorsResults(Evaluation):
 def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> VectorsBundle:
     """Saves the words and their vectors with their origin."""
     settings, model = config.vectors, model_config(config.model)
-    vocabulary, tokenizer = shard_vocabulary(config.shard_dir, "train", settings.side, model.min_count)
+    vocabulary, tokenizer = shard_vocabulary(config.shard_dir, settings.side, model.min_count)
     facts: dict[str, Any] = {
         "pair": language(config.shard_dir, settings.side),
         **origin_facts(config, tracked),

@@ -28,7 +28,7 @@ from dragoman.pipelines.word_vectors.loop import Decay, Progress, train_tables
 def train_rank(config: Config, ranks: Ranks, run: Run) -> Progress:
     """Trains on this rank until the run is finished; resumes from the run's newest checkpoint."""
     settings, model = config.vectors, model_config(config.model)
-    vocabulary, _ = shard_vocabulary(config.shard_dir, "train", settings.side, model.min_count)
+    vocabulary, _ = shard_vocabulary(config.shard_dir, settings.side, model.min_count)
     feed = make_feed(config, vocabulary)
     learner = make_learner(config, vocabulary, ranks)
     del vocabulary  # training does not need the words themselves

@@ -33,8 +33,6 @@ LABEL_SCORES = {  # of models that label, on a split
     "macro_f1": "macro-F1 {:.4f}",
     "span_f1": "span F1 {:.4f}",
     "ece": "calibration error {:.4f}",
-    "mae": "mean error {:.4f}",
-    "r2": "R2 {:.4f}",
 }
 
 
@@ -161,8 +159,3 @@ CARDS: dict[str, Card] = {
     "masked": text_card("fill-mask", "**Masked language model** {method}, `{pair}`", TEXT_SCORES, "vocabulary"),
     "labels": text_card("text-classification", "**Labels** {head} by {method}, `{pair}`", LABEL_SCORES, "head"),
 }
-
-
-def card_of(kind: str) -> Card:
-    """Returns the row of a kind; a plain one, without figures, if it has none."""
-    return CARDS.get(kind) or text_card(kind, f"**{kind}** {{method}}, `{{pair}}`", {})

@@ -24,11 +24,8 @@ class BundleModel(PythonModel):  # type: ignore[misc]  # MLflow's classes are un
 
         self.answers = open_answers(Path(context.artifacts["bundle"]))
 
-    def predict(self, model_input: list[str], params: dict[str, Any] | None = None):  # type: ignore[no-untyped-def]  # noqa: ANN201  # a return type would become the signature's
-        """`model_input`: texts. `params`: settings of the signature, by default the bundle's own.
-
-        There is no return type, because MLflow would take it for the signature's, which differs from kind to kind.
-        """
+    def predict(self, model_input: list[str], params: dict[str, Any] | None = None):  # type: ignore[no-untyped-def]  # noqa: ANN201  # MLflow would take a return type for the signature's, which differs from kind to kind
+        """`model_input`: texts. `params`: settings of the signature, by default the bundle's own."""
         return self.answers(list(model_input), params or {})
 
 

@@ -189,17 +189,16 @@ class TrackedRun:
         self,
         name: str,
         digest: str,
-        source: Mapping[str, Any] | str,
+        source: Mapping[str, Any],
         context: str = "training",
         profile: Mapping[str, Any] | None = None,
     ) -> None:
         """Logs a dataset that the run reads. `digest`: the manifest's hash; `profile`: its sizes."""
-        fields = {"source": source} if isinstance(source, str) else dict(source)
         self.spool.append(
             "dataset",
             name=name,
             digest=digest,
-            source={"digest": digest, **fields},
+            source={"digest": digest, **source},
             context=context,
             profile=dict(profile) if profile else None,
         )

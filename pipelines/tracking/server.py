@@ -23,9 +23,12 @@ class Verdict(Enum):
 
 def resolve_paths(config: TrackingConfig) -> TrackingConfig:
     """Returns the settings with absolute local paths, so that processes in other folders use the same database."""
-    return dataclasses.replace(
-        config, uri=_absolute_uri(config.uri), artifacts=_absolute_path(config.artifacts) if config.artifacts else None
-    )
+    uri, artifacts, database = config.uri, config.artifacts, config.uri.removeprefix("sqlite:///")
+    if database != uri:
+        uri = f"sqlite:///{Path(database).absolute()}"
+    if artifacts and "://" not in artifacts:
+        artifacts = str(Path(artifacts).absolute())
+    return dataclasses.replace(config, uri=uri, artifacts=artifacts or None)
 
 
 def is_database(uri: str) -> bool:
@@ -65,12 +68,3 @@ def verdict(problem: Exception) -> Verdict:
     if code == "RESOURCE_DOES_NOT_EXIST":
         return Verdict.GONE
     return Verdict.LATER
-
-
-def _absolute_uri(uri: str) -> str:
-    path = uri.removeprefix("sqlite:///")
-    return uri if path == uri else f"sqlite:///{Path(path).absolute()}"
-
-
-def _absolute_path(place: str) -> str:
-    return place if "://" in place else str(Path(place).absolute())

@@ -15,7 +15,7 @@ from dragoman.model.mlflow_pages import run_page
 from dragoman.model.model_owner import OWNER_TAG, check_model_owner
 from dragoman.model.untrusted import read_json
 from dragoman.pipelines.tracking import names
-from dragoman.pipelines.tracking.cards import BUNDLE_TAG, KIND_TAG, Card, card_of
+from dragoman.pipelines.tracking.cards import BUNDLE_TAG, CARDS, KIND_TAG, Card
 from dragoman.pipelines.tracking.descriptions import JOB_TAG, PAGE_TAG, job_line, without_markup
 from dragoman.pipelines.tracking.server import Verdict, verdict
 
@@ -117,7 +117,7 @@ def facts(config: Mapping[str, Any]) -> dict[str, str]:
         "run_name": run.get("name"),
         "format_version": config.get("format_version"),
         "bundle_bytes": sum(entry["bytes"] for entry in (config.get("files") or {}).values()) or None,
-        **card_of(kind).tags(config),
+        **CARDS[kind].tags(config),
         **ancestry(config),
     }
     return {key: names.cut(str(value), names.TAG_LENGTH) for key, value in plain.items() if value is not None}
@@ -146,7 +146,7 @@ def describe(experiment: str, run_id: str, tags: Mapping[str, str], of_shards: s
     else:
         shards += "recorded elsewhere, by a run with the same tag `manifest_hash` and `kind` = `shard`"
     lines = [
-        *card_of(tags.get(KIND_TAG, "translation")).lines(tags),
+        *CARDS[tags.get(KIND_TAG, "translation")].lines(tags),
         *(["**Comes from** " + "; ".join(begun)] if (begun := list(ancestry_lines(tags))) else []),
         f"**Run** [{tags.get('run_name') or run_id}]({run}): metrics, curves, samples",
         *([f"**Author** {tags[AUTHOR_TAG]}"] if AUTHOR_TAG in tags else []),
@@ -179,7 +179,7 @@ def _logged_model(client: Any, run_id: str, bundle: Path, name: str, tags: Mappi
     from mlflow.types.schema import Array
 
     config = read_json(bundle / CONFIG) or {}
-    card = card_of(kind_of(config))
+    card = CARDS[kind_of(config)]
     run = client.get_run(run_id)
     model = client.create_logged_model(
         run.info.experiment_id,

@@ -86,7 +86,6 @@ def span_scores(gold: Sequence[Sequence[str]], guessed: Sequence[Sequence[str]])
 
 
 TINY = 1e-12  # least probability in a logarithm
-SHOWN = 60  # letters of a text in the report
 NAMES = {
     "accuracy": "accuracy",
     "macro_f1": "macro-F1",

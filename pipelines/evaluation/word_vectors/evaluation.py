@@ -1,7 +1,6 @@
 """Evaluates word vectors: similarity sets, analogies, neighbours."""
 
 import hashlib
-import logging
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,8 +19,6 @@ from dragoman.pipelines.evaluation.word_vectors.similarity import (
     score_similarity,
 )
 from dragoman.pipelines.word_vectors.settings import EvaluateVectors
-
-logger = logging.getLogger(__name__)
 
 SHOWN_WORDS = 12  # words whose neighbours are shown by default
 EVERYWHERE = 100  # the most frequent words: "the", "be", "said" tell little

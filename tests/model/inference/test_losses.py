@@ -17,14 +17,14 @@ def test_losses_are_told_with_their_text_and_advice(caplog: pytest.LogCaptureFix
     losses.add("odder", Translation("x", 0.0, [], unknown=1, missing=("猫",)))
     losses.add("round", Translation("x x x x", 0.0, [], loops=True))
     losses.add("Bilililil", Translation("x", 0.0, [], loop_broken=True))
-    losses.warn(of="en-de test: ", advice="; shorten them")
+    losses.warn(advice="; shorten them")
     assert caplog.messages == [
-        "en-de test: lines that could not be translated and are empty: 1",
-        "en-de test: lines that were cut to the model's positions and lost their end: 1; shorten them",
-        "en-de test: lines that have characters or words that the model's vocabulary has not got: 2 ('猫', '犬'); "
+        "lines that could not be translated and are empty: 1",
+        "lines that were cut to the model's positions and lost their end: 1; shorten them",
+        "lines that have characters or words that the model's vocabulary has not got: 2 ('猫', '犬'); "
         "they may be missing",
-        "en-de test: lines that have a translation that repeats itself: 1",
-        "en-de test: lines that went round, where the loop was broken: 1",
+        "lines that have a translation that repeats itself: 1",
+        "lines that went round, where the loop was broken: 1",
     ]
     assert losses.record() | {"warnings": []} == {
         **{"failed": 1, "truncated": 1, "unknown": 2, "loops": 1, "loops_broken": 1},

@@ -22,5 +22,5 @@ def test_a_record_knows_tokens_time_and_validation(tmp_path: Path) -> None:
     (tmp_path / "steps.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
     record = training_record(tmp_path)
     assert record is not None
-    assert (record.steps, record.tokens, record.minutes) == (2, 150, 1.5)
+    assert (record.tokens, record.minutes) == (150, 1.5)
     assert record.validation == [(150, 1.5, 3.5)]

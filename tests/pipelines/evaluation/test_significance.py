@@ -79,7 +79,7 @@ def test_scores_are_sacrebleus() -> None:
 
 def test_resampled_sets_are_shared_by_all_systems() -> None:
     gold, first, _ = texts(1)
-    exact, drawn = score_resampled([first, first, gold], gold, "bleu", "13a", 130)
+    exact, drawn = score_resampled([first, first, gold], gold, "13a", 130)
     assert exact == pytest.approx([quick_bleu(first, gold), quick_bleu(first, gold), 100.0])
     assert drawn.shape == (130, 3)
     assert np.array_equal(drawn[:, 0], drawn[:, 1])

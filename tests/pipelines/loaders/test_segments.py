@@ -20,7 +20,7 @@ def shards(make_shards: MakeShards) -> Path:
 
 
 def text(shards: Path, words: int = 100, min_count: int = 1, side: str | None = None, seed: int = 1) -> ShardText:
-    vocabulary, _ = shard_vocabulary(shards, "train", side, min_count)
+    vocabulary, _ = shard_vocabulary(shards, side, min_count)
     return ShardText(shards, "train", vocabulary, side, words, seed)
 
 
@@ -36,7 +36,7 @@ def records_of(feed: ShardText, epoch: int, start: int = 0, step: int = 1) -> li
 
 @pytest.mark.parametrize("words", [1, 7, 100, 1_000, 10**6])
 def test_every_record_comes_once_an_epoch(shards: Path, words: int) -> None:
-    vocabulary, _ = shard_vocabulary(shards, "train", None, 1)
+    vocabulary, _ = shard_vocabulary(shards, None, 1)
     expected = Counter(
         tuple(vocabulary.rows[source].tolist()) for chunk in ShardReader(shards, "train") for source, _ in chunk.rows()
     )

@@ -194,7 +194,7 @@ def test_runs_that_enter_the_same_dataset_at_once_all_have_it(
 
     monkeypatch.setattr(MlflowClient, "log_inputs", second)
     with TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
-        run.dataset("corpus", "ab" * 32, "shards")
+        run.dataset("corpus", "ab" * 32, {"source": "shards"})
     assert len(tries) == 2
     assert len(connect(tracking).get_run(run.run_id).inputs.dataset_inputs) == 1
     assert not (run.spool.folder / "refused.jsonl").exists()
@@ -203,7 +203,7 @@ def test_runs_that_enter_the_same_dataset_at_once_all_have_it(
 def test_records_sent_but_not_marked_are_not_there_twice(tracking: TrackingConfig, tmp_path: Path) -> None:
     """Killed between the server's answer and the mark: everything is sent again and is taken as the same."""
     with TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
-        run.dataset("corpus", "ab" * 32, "shards")
+        run.dataset("corpus", "ab" * 32, {"source": "shards"})
         run.table(["a"], [[1]], "table.json")
         for step in range(50):
             run.metrics(step, {"loss": float(step), "bad": math.nan})

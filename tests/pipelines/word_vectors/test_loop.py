@@ -66,7 +66,7 @@ def train(
     factor: float = 1.0,
     min_count: int = 1,
 ) -> Progress:
-    vocabulary, _ = shard_vocabulary(shards, "train", None, min_count)
+    vocabulary, _ = shard_vocabulary(shards, None, min_count)
     feed = ShardText(shards, "train", vocabulary, None, config.segment_words)
     return train_tables(Noise(len(vocabulary), factor), feed, config, Decay(0.1, 0.01), run, ranks, 7, 1, report)
 
@@ -85,7 +85,7 @@ def lines(run: Path) -> list[dict[str, Any]]:
 
 def verified(shards: Path, run: Path) -> int:
     """Returns the steps of the run's journal, compared with the segments of the shards."""
-    vocabulary, _ = shard_vocabulary(shards, "train", None, 1)
+    vocabulary, _ = shard_vocabulary(shards, None, 1)
     feed = ShardText(shards, "train", vocabulary, None, CONFIG.segment_words)
     return compare_steps(run, replay_segments(feed))
 
@@ -113,7 +113,7 @@ def test_a_resumed_run_is_the_undisturbed_run(shards: Path, tmp_path: Path, deat
 
 
 def test_the_loss_is_the_mean_over_all_predictions_of_an_epoch(shards: Path, tmp_path: Path) -> None:
-    vocabulary, _ = shard_vocabulary(shards, "train", None, 1)
+    vocabulary, _ = shard_vocabulary(shards, None, 1)
     expected = float((vocabulary.counts * np.arange(len(vocabulary))).sum() / vocabulary.tokens)
     assert train(shards, tmp_path / "run").losses == pytest.approx([expected] * 3)
 
@@ -176,7 +176,7 @@ def test_a_text_with_nothing_to_predict_is_refused(make_shards: MakeShards, tmp_
             return 0.0, 0
 
     shards = make_shards([(source, None) for source, _ in random_records(20)])
-    vocabulary, _ = shard_vocabulary(shards, "train", None, 1)
+    vocabulary, _ = shard_vocabulary(shards, None, 1)
     feed = ShardText(shards, "train", vocabulary)
     with pytest.raises(UserError, match=r"epoch 1: no text was left to train on.*model\.sample"):
         train_tables(Idle(len(vocabulary)), feed, CONFIG, Decay(0.1, 0.01), tmp_path / "run", ALONE, 7, 1, nothing)

@@ -37,7 +37,7 @@ def shards(make_shards: MakeShards) -> Path:
 def learned(shards: Path, run: Path, ranks: Ranks) -> tuple[NDArray[np.float32], float]:
     """(V, d) vectors after some epochs, and the last one's loss."""
     config = VectorsConfig(epochs=6, segment_words=500)
-    vocabulary, _ = shard_vocabulary(shards, "train", None, 1)
+    vocabulary, _ = shard_vocabulary(shards, None, 1)
     learner = Word2Vec(MODEL, vocabulary.counts, 1)
     feed = ShardText(shards, "train", vocabulary, None, config.segment_words)
     progress = train_tables(
