@@ -146,10 +146,10 @@ def same_pair(first: str, other: str) -> bool:
     return [*map(standard_code, languages_of(first))] == [*map(standard_code, languages_of(other))]
 
 
-def check_language(code: str, key: str) -> str:
-    """Returns the code if a language has it; else the error names `key` and what to write."""
+def check_language(code: str) -> str:
+    """Returns the code of `pair` if a language has it; else the error says what to write."""
     if not is_language(code):
-        raise UserError(f"{key}={code}: {_unknown(code)}")
+        raise UserError(f"pair={code}: {_unknown(code)}")
     return code
 
 

@@ -73,11 +73,11 @@ def read_json(path: Path, remedy: str = "") -> dict[str, Any] | None:
     return value
 
 
-def read_word(path: Path, limit: int = 64) -> str | None:
+def read_word(path: Path) -> str | None:
     """Returns the text of a file of one word; None if it cannot be read."""
     try:
         with open_regular(path) as file:
-            return file.read(limit).decode("ascii", "replace").strip()
+            return file.read(64).decode("ascii", "replace").strip()
     except OSError:
         return None
 

@@ -131,7 +131,7 @@ class Config:
         if form in ("text", "labelled") or (form == "webdataset" and is_single(self.pair)):
             if not is_single(self.pair) or not self.pair:
                 raise UserError(f"pair={self.pair}: a {form} corpus has one language; give it, such as pair=en")
-            return (check_language(self.pair, "pair"),)
+            return (check_language(self.pair),)
         return split_pair(self.pair)
 
     @property

@@ -8,7 +8,6 @@ A file may be compressed (gzip, xz, bzip2, zstd) or the one member of a zip. V w
 """
 
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -106,7 +105,7 @@ def read_text(path: Path, file: BinaryIO, width: int, form: str, line: int, coun
     """Reads a line per word from line number `line` on; a word may hold spaces, as some of GloVe's do."""
     words: list[str] = []
     rows: list[NDArray[np.float32]] = []
-    for number, text in enumerate(iter_lines(file), line):
+    for number, text in enumerate(iter(lambda: file.readline(LONGEST), b""), line):
         parts = columns(text, width)
         try:
             words.append(parts[0].decode("utf-8", "replace"))
@@ -122,15 +121,10 @@ def read_text(path: Path, file: BinaryIO, width: int, form: str, line: int, coun
     return ReadVectors(words, np.stack(rows), form)
 
 
-def iter_lines(file: BinaryIO) -> Iterator[bytes]:
-    while line := file.readline(LONGEST):
-        yield line
-
-
-def read_word(file: BinaryIO, end: bytes, problem: str) -> bytes:
-    """Returns the bytes up to `end`."""
+def read_word(file: BinaryIO, problem: str) -> bytes:
+    """Returns the bytes up to a space."""
     word = bytearray()
-    while (letter := file.read(1)) != end:
+    while (letter := file.read(1)) != b" ":
         if not letter or len(word) > LONGEST:
             raise UserError(problem)
         word += letter
@@ -142,7 +136,7 @@ def read_binary(path: Path, file: BinaryIO, count: int, width: int) -> ReadVecto
     words, vectors = [], np.empty((count, width), np.float32)
     for row in range(count):
         problem = f"{path}: word {row + 1:,} of {count:,}: the file is cut off"
-        word = read_word(file, b" ", f"{problem}, or no word2vec binary")
+        word = read_word(file, f"{problem}, or no word2vec binary")
         numbers = file.read(4 * width)
         if len(numbers) < 4 * width:
             raise UserError(problem)

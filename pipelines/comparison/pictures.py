@@ -22,7 +22,7 @@ from dragoman.pipelines.evaluation.held_out import pick_evenly
 from dragoman.pipelines.evaluation.metrics import quick_bleu
 from dragoman.pipelines.evaluation.translation import TranslationEvaluation
 from dragoman.pipelines.evaluation.word_vectors.plots import PALETTE
-from dragoman.pipelines.tracking.plots import Figure, clean, empty, panels
+from dragoman.pipelines.tracking.plots import Figure, clean, panels
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 MAP_WORDS = (8, 14)  # words of a sentence whose map is readable
@@ -79,10 +79,7 @@ def draw_learning(records: Mapping[str, TrainingRecord], labels: Sequence[str]) 
         axis.set_xlabel(unit, fontsize=9)
         axis.set_ylabel("validation loss, nats per token", fontsize=9)
         clean(axis)
-        if not axis.lines:
-            empty(axis, "no run's journal lies beside these bundles")
-    if axes[0].lines:
-        axes[0].legend(frameon=False, fontsize=8)
+    axes[0].legend(frameon=False, fontsize=8)
     return figure
 
 

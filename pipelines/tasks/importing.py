@@ -114,7 +114,7 @@ def language_of(config: ImportRoot, folder: Folder) -> str:
     pair = config.pair or folder.front_matter("language")
     if pair is None or not is_single(pair):
         raise UserError(f"{folder.path}: reads texts of one language; give it, such as pair=en")
-    return check_language(pair, "pair")
+    return check_language(pair)
 
 
 def stated_pair(folder: Folder) -> str | None:
@@ -138,7 +138,7 @@ def save_vectors_of(config: ImportRoot, path: Path) -> None:
         raise UserError(f"{path}: holds words of one language; give it, such as pair=en")
     read = read_vectors(path)
     origin = {"source": str(path.absolute()), "format": read.format, "sha256": file_sha256(path)}
-    save_read(config.run_dir / BUNDLE, read, check_language(config.pair, "pair"), origin)
+    save_read(config.run_dir / BUNDLE, read, check_language(config.pair), origin)
     logger.info(
         f"{config.run_dir / BUNDLE}: {len(read.words):,} words of {read.vectors.shape[1]} numbers ({read.format})"
     )

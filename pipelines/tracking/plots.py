@@ -179,12 +179,6 @@ def finish(axis: Axes, title: str, unit: str) -> None:
         axis.legend(frameon=False, fontsize=9)
 
 
-def empty(axis: Axes, message: str) -> None:
-    axis.text(0.5, 0.5, message, transform=axis.transAxes, ha="center", va="center", color=GREY)
-    axis.set_xticks([])
-    axis.set_yticks([])
-
-
 def clean(axis: Axes) -> None:
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(axis="y", color="#e6e8eb", linewidth=0.8)
