@@ -24,6 +24,7 @@ from dragoman.model.ranges import (
 from dragoman.model.text.tokenizer import BOS, MASK, PAD, SEP, UNK
 
 Side = Literal["source", "target"]
+TooLong = Literal["error", "truncate"]  # what is done with a text that exceeds the network's positions
 Precision = Literal["auto", "fp32", "bf16", "fp16"]  # auto: model/precision.py decides before training
 EngineName = Literal["auto", "torch", "ctranslate2", "ctranslate2-int8"]
 ENGINES = ("auto", "torch", "ctranslate2", "ctranslate2-int8")
@@ -43,7 +44,7 @@ class DecodeConfig:
     min_length: Whole = 1  # target tokens before the end of sentence may come
     max_ratio: Amount = 2.0  # maximum length = max_ratio x source tokens + max_extra, with the end of sentence
     max_extra: Whole = 20
-    too_long: Literal["error", "truncate"] = "truncate"  # for a source that exceeds the network's positions
+    too_long: TooLong = "truncate"  # of a source
     allow_unknown: bool = False  # allow <unk> in translations
     batch_tokens: Count = 8192  # source tokens of a batch with padding, times the beam
     repeats_in_word: Whole = 0  # most repetitions in a row of the same subwords in a word, such as 2; 0: any number

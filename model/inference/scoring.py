@@ -12,7 +12,6 @@ excluded here too, and a hypothesis gets exactly the search's log-probability.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 import torch
@@ -23,14 +22,13 @@ from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.decoding.lengths import fit, length_batches
 from dragoman.model.layers.losses import CHUNK_ROWS
 from dragoman.model.networks.network import Network, TranslationNetwork, evaluating
-from dragoman.model.settings import DecodeConfig
+from dragoman.model.settings import DecodeConfig, TooLong
 from dragoman.model.text.batch import TranslationBatch, collate
 from dragoman.model.text.normalise import normalise
 from dragoman.model.text.tokenizer import EOS, UNK, Tokenizer, TokenizerPair
 
 MOST_PAIRS = 1024  # in a batch
 
-TooLong = Literal["error", "truncate"]
 CUTTING = ("too_long",)  # the setting that cuts a text too long for the network
 
 

@@ -17,7 +17,7 @@ Letters: N texts, T tokens of a text, D width of a vector.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -36,6 +36,7 @@ from dragoman.model.networks.bert import EncoderOnly
 from dragoman.model.networks.heads import Head
 from dragoman.model.networks.language_network import BEFORE, LanguageNetwork
 from dragoman.model.networks.network import TranslationNetwork, mean_of_real
+from dragoman.model.settings import TooLong
 from dragoman.model.text.normalise import normalise
 from dragoman.model.text.tokenizer import EOS, PAD, Tokenizer
 from dragoman.model.word_vectors.embeddings import Embeddings
@@ -44,7 +45,6 @@ from dragoman.model.word_vectors.search import is_sparse
 MOST_ROWS = 1024  # texts in a batch
 
 Floats = NDArray[np.float32]
-TooLong = Literal["error", "truncate"]
 Reader = EncoderOnly | TranslationNetwork | LanguageNetwork | Head
 
 

@@ -15,8 +15,9 @@ from torch import Tensor
 from dragoman.model.bundles.language import TextBundle
 from dragoman.model.decoding.lengths import fit
 from dragoman.model.decoding.search import pad
-from dragoman.model.inference.scoring import CUTTING, PairScore, TooLong, ended_lengths, log_probabilities, measure_rows
+from dragoman.model.inference.scoring import CUTTING, PairScore, ended_lengths, log_probabilities, measure_rows
 from dragoman.model.networks.language_network import BEFORE, LanguageNetwork
+from dragoman.model.settings import TooLong
 from dragoman.model.text.normalise import normalise
 from dragoman.model.text.text_batch import TextBatch
 from dragoman.model.text.tokenizer import EOS, Tokenizer

@@ -94,7 +94,7 @@ class RecurrentLanguageConfig:
     layers: Count = 2
     dropout: Part = 0.3  # of embeddings, between layers, before the output; never between steps
     tie: bool = True  # the output layer's weights are the embedding table's (Press and Wolf 2017)
-    past: Whole = 0  # the last layer's earlier states that each state attends to (past_attention.py); 0: none
+    past: Whole = 0  # the last layer's earlier states that each state attends to (`PastAttention`); 0: none
 
 
 class RecurrentLanguage(LanguageNetwork):

@@ -19,11 +19,11 @@ from dragoman.model.bundles.language import load_text_bundle
 from dragoman.model.bundles.translation import load_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.kinds import check_translates
-from dragoman.model.inference.scoring import PairScore, Scorer, TooLong, open_scorer
+from dragoman.model.inference.scoring import PairScore, Scorer, open_scorer
 from dragoman.model.inference.text_scoring import TextScorer, open_text_scorer
 from dragoman.model.languages import languages_of
 from dragoman.model.ranges import check_ranges
-from dragoman.model.settings import DecodeConfig
+from dragoman.model.settings import DecodeConfig, TooLong
 from dragoman.services.commands.lines import batches, open_input, open_output, read_lines
 from dragoman.services.models.source import find_model
 from dragoman.services.settings import ScoreConfig
