@@ -22,9 +22,7 @@ class Kernels:
     dropout: Literal["bytes", "native"]  # model/layers/dropout.py
     cross_entropy: Literal["chunked", "native"]  # model/layers/losses.py
     padded_recurrence: Literal["held", "packed"]  # model/layers/recurrent.py: keeps padding out of the states
-    lstm_step: Literal[
-        "written", "fused"
-    ]  # model/layers/recurrent.py: one step alone; fused, a CPU rearranges the weights
+    lstm_step: Literal["written", "fused"]  # model/layers/recurrent.py: one step; fused, a CPU rearranges the weights
     attention_chunk: int  # model/layers/attention_scores.py: elements B x T x S x D of additive attention at a time
     ddp_backend: Literal["gloo", "nccl"]
     length_multiple: int  # pad T and S to a multiple: tensor cores prefer 8, a CPU pays for every column

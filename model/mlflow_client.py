@@ -102,12 +102,7 @@ def make_database(path: Path, fill: Callable[[str], None] = make_tables) -> None
     path.parent.mkdir(parents=True, exist_ok=True)
     with exclusive(path.with_name(f".{path.name}.making"), wait=True):
         part = path.with_name(f".{path.name}.part")
-        for ending in (
-            "",
-            "-journal",
-            "-wal",
-            "-shm",
-        ):  # left by a killed process; a new file would take up its journal
+        for ending in ("", "-journal", "-wal", "-shm"):  # of a killed process; a new file would take up its journal
             part.with_name(part.name + ending).unlink(missing_ok=True)
         if not path.exists():
             fill(f"sqlite:///{part}")

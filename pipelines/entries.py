@@ -26,17 +26,8 @@ READERS = {"train", "compare"}  # commands that need shards
 SPREADING = {"shard", *READERS}  # commands that start workers
 ROOTS: dict[str, type[Config]] = {"synthesize": SynthesizeRoot}  # with a section of their own
 UNREAD = ("compare", "models", "promote", "bundle", "output")  # that a training does not read
-NAMES = (
-    "name",
-    "pair",
-    "seed",
-    "corpus",
-    "tokenizer",
-    "model",
-    "paths",
-    "registry",
-    "tracking",
-)  # which run and shards
+# which run and shards
+NAMES = ("name", "pair", "seed", "corpus", "tokenizer", "model", "paths", "registry", "tracking")
 SHOWN: dict[str, Sequence[str]] = {  # the sections of each verb
     "shard": SHARDING,
     "train": [name for name in Config.__dataclass_fields__ if name not in UNREAD],

@@ -172,9 +172,8 @@ def token_log_probabilities(
 ) -> Tensor:
     """Returns (N,) float64: the log-probability of every real token of `batch.target_out`, pair after pair."""
     states = network(batch)  # (B, T, D)
-    real = (
-        torch.arange(batch.target_out.shape[1], device=states.device) < ended_lengths(batch.target_out)[:, None]
-    )  # (B, T)
+    positions = torch.arange(batch.target_out.shape[1], device=states.device)
+    real = positions < ended_lengths(batch.target_out)[:, None]  # (B, T)
     targets = batch.target_out[real]  # (N,)
     first = None if search is None else (real.cumsum(1) <= search.min_length)[real]  # (N,) the end is excluded here
     never = torch.tensor([] if search is None else search.forbidden(), dtype=torch.long, device=states.device)

@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from dragoman.conf.interrupts import held_signals
+from dragoman.model.environment import restore_environment
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.ports import free_ports
 from dragoman.pipelines.settings import ClusterConfig
@@ -169,16 +170,11 @@ def _own_environment() -> Iterator[None]:
         )
     _imported_as_needed = True
     quiet_environment()
-    names = {*TOKEN, *AT_IMPORT}
-    before = {name: os.environ.pop(name, None) for name in names}
-    os.environ |= {**AT_IMPORT, "RAY_AUTH_TOKEN_PATH": str(_token_file())}
-    try:
-        yield
-    finally:
-        for name, value in before.items():
+    with restore_environment(*TOKEN, *AT_IMPORT):
+        for name in TOKEN:
             os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
+        os.environ |= {**AT_IMPORT, "RAY_AUTH_TOKEN_PATH": str(_token_file())}
+        yield
 
 
 @contextlib.contextmanager
