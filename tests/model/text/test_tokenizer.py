@@ -15,6 +15,7 @@ from dragoman.model.text.normalise import normalise
 from dragoman.model.text.subwords import BpeTokenizer, SubwordTokenizer
 from dragoman.model.text.tokenizer import (
     EOS,
+    SPECIAL,
     SPECIAL_PIECES,
     UNK,
     Kind,
@@ -22,7 +23,7 @@ from dragoman.model.text.tokenizer import (
     TokenizerPair,
     without_surrogates,
 )
-from dragoman.model.text.tokenizer_files import load, load_pair
+from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.model.text.tokenizers import draw_lines, train_pair
 from dragoman.model.text.words import WordRules, WordTokenizer
 from tests.model.text.sampling import sample
@@ -119,7 +120,7 @@ def test_saved_pairs_load_again_and_changed_files_are_refused(tmp_path: Path, ki
     assert [row.tolist() for row in loaded.target.encode(GERMAN)] == [
         row.tolist() for row in pair.target.encode(GERMAN)
     ]
-    assert load(tmp_path / names[0], kind).serialise() == pair.source.serialise()
+    assert loaded.source.serialise() == pair.source.serialise()
     path = tmp_path / names[-1]
     path.write_bytes(path.read_bytes()[:-2] + b"xx")
     with pytest.raises(UserError, match=names[-1]):
@@ -128,13 +129,16 @@ def test_saved_pairs_load_again_and_changed_files_are_refused(tmp_path: Path, ki
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_files_of_another_kind_are_refused(tmp_path: Path, kind: Kind) -> None:
-    (tmp_path / "x").write_bytes(b'{"type": "other", "pieces": []}')
+    content = b'{"type": "other", "pieces": []}'
+    (tmp_path / "x").write_bytes(content)
+    file = {"side": "both", "file": "x", "sha256": hashlib.sha256(content).hexdigest()}
+    record = {"type": kind, "special": SPECIAL, "files": [file]}
     with pytest.raises(UserError, match="x"):
-        load(tmp_path / "x", kind)
+        load_pair(tmp_path, record)
     with pytest.raises(UserError, match="no such tokenizer file"):
-        load(tmp_path / "none", kind)
+        load_pair(tmp_path, {**record, "files": [{**file, "file": "none"}]})
     with pytest.raises(UserError, match=r"'bpee'.*bpe, characters, huggingface, labels, unigram, words"):
-        load(tmp_path / "x", "bpee")
+        load_pair(tmp_path, {**record, "type": "bpee"})
 
 
 def test_a_recorded_file_outside_of_the_directory_is_refused(tmp_path: Path, pairs: dict[str, TokenizerPair]) -> None:
