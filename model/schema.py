@@ -15,6 +15,7 @@ from dragoman.model.ranges import OutOfRangeError, check_range, range_in
 T = TypeVar("T")
 
 EXACT = (int, str)  # types that need no conversion
+NO_SETTING = {"setting": False}  # metadata of a field that the program fills in itself
 
 
 def build(schema: type[T], values: object, where: str) -> T:
@@ -35,9 +36,6 @@ def build(schema: type[T], values: object, where: str) -> T:
         if needed and name not in arguments:
             raise UserError(f"{where}.{name}: missing; it has no default")
     return schema(**arguments)
-
-
-NO_SETTING = {"setting": False}  # metadata of a field that the program fills in itself
 
 
 def settings_of(schema: Any) -> list[dataclasses.Field[Any]]:

@@ -21,6 +21,9 @@ from dragoman.model.settings import GenerateConfig
 from dragoman.model.text.normalise import normalise
 from dragoman.model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, UNK, Tokenizer
 
+NEVER = (PAD, UNK, BOS, MASK, SEP)  # ids that are never drawn
+ROWS = 64  # of a batch
+
 
 def candidates(logits: Tensor, temperature: float, top_k: int = 0, top_p: float = 1.0) -> tuple[Tensor, Tensor]:
     """logits (B, V) -> ids and probabilities, both (B, V), likeliest first; excluded tokens have probability 0.
@@ -46,10 +49,6 @@ def draw(ids: Tensor, probabilities: Tensor, uniform: Tensor) -> Tensor:
     places = torch.searchsorted(cumulative, uniform[:, None] * cumulative[:, -1:], right=True)
     last = (probabilities > 0).sum(1, keepdim=True) - 1  # a product that was rounded up stays within the candidates
     return ids.gather(1, places.minimum(last))[:, 0]
-
-
-NEVER = (PAD, UNK, BOS, MASK, SEP)  # ids that are never drawn
-ROWS = 64  # of a batch
 
 
 @dataclass(frozen=True)

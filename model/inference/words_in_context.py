@@ -18,6 +18,9 @@ from dragoman.model.inference.sentence_vectors import Floats, NetworkVectors, To
 from dragoman.model.text.excerpt import excerpt, for_markup
 from dragoman.model.word_vectors.labels import bare, label_points, project
 
+SUFFIXES = (".png", ".svg", ".pdf")
+AROUND = 18  # characters of a sentence on each side of the word
+
 
 @dataclass(frozen=True)
 class Use:
@@ -82,10 +85,6 @@ def use_of(vectors: NetworkVectors, word: str, text: str) -> tuple[Use, Floats]:
             return use, uses.vectors[row]
     words = ", ".join(dict.fromkeys(excerpt(use.word) for use in uses.words))
     raise UserError(f"{excerpt(word)!r} is not a word of {excerpt(text)!r}. Its words: {words or 'none'}")
-
-
-SUFFIXES = (".png", ".svg", ".pdf")
-AROUND = 18  # characters of a sentence on each side of the word
 
 
 def uses_picture(uses: Sequence[Use], vectors: Floats, path: Path) -> None:

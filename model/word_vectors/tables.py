@@ -20,14 +20,14 @@ def pad_width(width: int) -> int:
 
 
 def zeros(rows: int, width: int) -> NDArray[np.float32]:
-    """Returns (rows, padded(width)) zeros, C-contiguous, with every row on a cache line."""
+    """Returns (rows, pad_width(width)) zeros, C-contiguous, with every row on a cache line."""
     columns = pad_width(width)
     raw = np.zeros(rows * columns * 4 + LINE, dtype=np.uint8)
     first = -raw.ctypes.data % LINE
     return raw[first : first + rows * columns * 4].view(np.float32).reshape(rows, columns)
 
 
-def lines(count: int, kind: type[Number]) -> NDArray[Number]:
+def unshared_zeros(count: int, kind: type[Number]) -> NDArray[Number]:
     """Returns (count,) zeros that share no cache line with anything else, so that threads do not disturb each other."""
     floats = zeros(1, -(-count * np.dtype(kind).itemsize // 4))
     return floats.reshape(-1).view(kind)[:count]

@@ -76,21 +76,21 @@ class Scratch(NamedTuple):
         """Allocates the arrays for at most so many `targets` per word and words per record."""
         lines, size = 2 * rules.window, -(-targets // TILE) * TILE
         made = cls(
-            tables.lines(1, np.uint64),
-            tables.lines(rules.negatives if rules.output == NEGATIVE else 0, np.uint64),
-            tables.lines(longest, np.int32),
-            tables.lines(longest, np.int64),
-            tables.lines(lines, np.int64),
-            tables.lines(lines, np.int64),
+            tables.unshared_zeros(1, np.uint64),
+            tables.unshared_zeros(rules.negatives if rules.output == NEGATIVE else 0, np.uint64),
+            tables.unshared_zeros(longest, np.int32),
+            tables.unshared_zeros(longest, np.int64),
+            tables.unshared_zeros(lines, np.int64),
+            tables.unshared_zeros(lines, np.int64),
             tables.zeros(1 if rules.cbow else lines, width),
             tables.zeros(1, width),
-            tables.lines(HELD * size, np.int64),
-            tables.lines(HELD * size, np.float32),
+            tables.unshared_zeros(HELD * size, np.int64),
+            tables.unshared_zeros(HELD * size, np.float32),
             tables.zeros(-(-size * (1 if rules.cbow else lines) // 16), 16).reshape(-1, TILE),
-            tables.lines(2 * TILE, np.float32),
-            tables.lines(2 * TILE, np.int32),
-            tables.lines(HELD, np.int64),
-            tables.lines(HELD, np.int64),
+            tables.unshared_zeros(2 * TILE, np.float32),
+            tables.unshared_zeros(2 * TILE, np.int32),
+            tables.unshared_zeros(HELD, np.int64),
+            tables.unshared_zeros(HELD, np.int64),
         )
         made.product[:] = 1
         made.order[:] = np.arange(lines) * tables.pad_width(width)

@@ -38,7 +38,7 @@ def release(config: Config, run: Run, task: Task, say: Callable[[str], object] =
     with run.record() as tracked:
         if minutes := config.train.max_minutes:
             config = task.fit_release(config, tracked, run.began + (1 + LATE) * 60 * minutes - time.time())
-        if stored_origin(task, directory) == plain(task.training.weights_origin(config)):
+        if stored_origin(task, directory) == through_json(task.training.weights_origin(config)):
             logger.info(f"the bundle {directory} is of these weights already")
             bundle = open_bundle(directory)
         else:
@@ -75,10 +75,8 @@ def release(config: Config, run: Run, task: Task, say: Callable[[str], object] =
 
 def is_released(config: Config, task: Task) -> bool:
     """Returns True if the run's bundle has its last weights and has been evaluated."""
-    evaluated = paths.evaluation(config.run_dir, config.evaluate.split).is_file()
-    return evaluated and stored_origin(task, config.run_dir / paths.BUNDLE) == plain(
-        task.training.weights_origin(config)
-    )
+    evaluation, bundle = paths.evaluation(config.run_dir, config.evaluate.split), config.run_dir / paths.BUNDLE
+    return evaluation.is_file() and stored_origin(task, bundle) == through_json(task.training.weights_origin(config))
 
 
 def stored_origin(task: Task, bundle: Path) -> Any:
@@ -86,6 +84,6 @@ def stored_origin(task: Task, bundle: Path) -> Any:
     return task.training.stored_origin(read_facts(bundle)) if (bundle / CONFIG).is_file() else None
 
 
-def plain(value: Any) -> Any:
-    """Returns `value` after a round trip through JSON."""
+def through_json(value: Any) -> Any:
+    """Returns `value` as it comes back from a JSON file: tuples as lists, keys as text."""
     return json.loads(json.dumps(value))

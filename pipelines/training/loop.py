@@ -35,6 +35,10 @@ from dragoman.pipelines.training.publishing import Publisher, Speed, publisher
 from dragoman.pipelines.training.recurrent_state import export_state, reset_broken_state, restore_state
 from dragoman.pipelines.training.time_limit import Limit, TimeLimit, kept_limit, limited
 
+Report = Callable[[int, dict[str, float]], None]
+MAX_NONFINITE = 100  # steps in a row without a finite loss and gradient that end the run
+RETURN_EVERY = 50  # steps after which free pages of the heap are returned to the system
+
 
 def validation_loss(
     network: Network, objective: tuple[Loss, LossConfig], batches: Iterable[Batch], precision: Precision, ranks: Ranks
@@ -51,11 +55,6 @@ def validation_loss(
     total, items = ranks.sum(sums).tolist()
     network.train()
     return total / max(items, 1.0), int(items)
-
-
-Report = Callable[[int, dict[str, float]], None]
-MAX_NONFINITE = 100  # steps in a row without a finite loss and gradient that end the run
-RETURN_EVERY = 50  # steps after which free pages of the heap are returned to the system
 
 
 class Loader(Protocol):
