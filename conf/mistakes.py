@@ -10,15 +10,7 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
-from dragoman.conf.groups import (
-    RECIPE,
-    VARIABLE,
-    choices,
-    content,
-    default_choices,
-    sections,
-    written_defaults,
-)
+from dragoman.conf.groups import RECIPE, VARIABLE, choices, content, default_choices, sections, written_defaults
 from dragoman.conf.words import KEY, read
 from dragoman.model.errors import UserError, no_such_key, unknown
 

@@ -19,15 +19,7 @@ from dragoman._errors import DragomanError
 from dragoman._jobs import Job, submit
 from dragoman._model import Model, load
 from dragoman._pipelines import evaluate, promote, shard, train
-from dragoman._results import (
-    Alternative,
-    Evaluation,
-    Neighbour,
-    Promotion,
-    Run,
-    Shards,
-    Translation,
-)
+from dragoman._results import Alternative, Evaluation, Neighbour, Promotion, Run, Shards, Translation
 
 __all__ = [
     "Alternative",

@@ -20,10 +20,7 @@ _PO = re.compile(rb'(?:\s|#[^\n]*\n)*(?:msgctxt "[^\n]*\n)?msgid "')
 # Common files that are not read: how they begin -> the name, and what to do.
 _FOREIGN = {
     rb"%PDF-": ("a PDF document", "save its text as plain text"),
-    rb"\xde\x12\x04\x95|\x95\x04\x12\xde": (
-        "a compiled gettext catalogue (.mo)",
-        "msgunfmt makes its .po file",
-    ),
+    rb"\xde\x12\x04\x95|\x95\x04\x12\xde": ("a compiled gettext catalogue (.mo)", "msgunfmt makes its .po file"),
     rb"\x93NUMPY": ("an array of NumPy (.npy)", "texts are read, a line each"),
     rb"version https://git-lfs\.github\.com/": ("a Git LFS pointer, not its file", "fetch that: git lfs pull"),
     rb"(?i)\s*(<!doctype html|<html[ >])": ("an HTML page", "save its text as plain text"),

@@ -17,14 +17,7 @@ import sentencepiece
 from numpy.typing import NDArray
 
 from dragoman.model.errors import UserError
-from dragoman.model.text.tokenizer import (
-    SPECIAL_PIECES,
-    UNK,
-    Ids,
-    Kind,
-    Tokenizer,
-    without_surrogates,
-)
+from dragoman.model.text.tokenizer import SPECIAL_PIECES, UNK, Ids, Kind, Tokenizer, without_surrogates
 from dragoman.model.text.word_table import SPACE, WordTable, plain
 
 BLOCK_TEXTS = 1 << 14  # encoded together: fewer find the table of words in a slow cache

@@ -57,9 +57,7 @@ def all_of(
 
 
 def map_tasks(
-    function: Callable[[Any], Result],
-    arguments: Sequence[Argument],
-    config: ClusterConfig,
+    function: Callable[[Any], Result], arguments: Sequence[Argument], config: ClusterConfig
 ) -> Iterator[Result]:
     """Yields `function` of each argument as results come, at most `config.most` at a time, in any order.
 

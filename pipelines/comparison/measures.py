@@ -48,10 +48,7 @@ def training_record(run: Path) -> TrainingRecord | None:
         else:
             tokens += int(line.get("tokens", 0))
     return TrainingRecord(
-        tokens=tokens,
-        minutes=float(lines[-1]["seconds"]) / 60,
-        tokens_per_second=speed(steps),
-        validation=validation,
+        tokens=tokens, minutes=float(lines[-1]["seconds"]) / 60, tokens_per_second=speed(steps), validation=validation
     )
 
 

@@ -36,12 +36,7 @@ class Version:
     tags: dict[str, str] = field(default_factory=dict)
 
 
-def register_bundle(
-    tracking: TrackingConfig,
-    registry: RegistryConfig,
-    run: TrackedRun,
-    bundle: Path,
-) -> str | None:
+def register_bundle(tracking: TrackingConfig, registry: RegistryConfig, run: TrackedRun, bundle: Path) -> str | None:
     """Registers `bundle` under `run`; returns the version's number, or None if the server is away.
 
     Then the registration waits in the run's spool like every other record. The same bundle is registered once.

@@ -173,10 +173,7 @@ def make_optimizer(
         rows: dict[Tensor, Sequence[int]] = {parameter: role.rows for parameter, role in trained.items() if role.rows}
         return Muon(matrices, adam, config.weight_decay, work, rows if config.split_packed else {}, ranks)
     kind = torch.optim.Adam if config.kind == "adam" else torch.optim.AdamW
-    groups = [
-        {"params": matrices, "weight_decay": config.weight_decay},
-        {"params": spared, "weight_decay": 0.0},
-    ]
+    groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": spared, "weight_decay": 0.0}]
     return kind(groups, **rates, fused=True)
 
 
