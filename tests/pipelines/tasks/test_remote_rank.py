@@ -1,4 +1,4 @@
-"""What crosses between a command and its first rank on another node."""
+"""What crosses between a command and its first rank on another node. Ray Train is loaded by the tests alone."""
 
 import threading
 from pathlib import Path
@@ -6,9 +6,6 @@ from typing import Any
 
 import pytest
 
-from dragoman.pipelines.cluster.link import LinkError, Messages
-from dragoman.pipelines.tasks import remote_rank
-from dragoman.pipelines.tasks.remote_rank import CommandSide, RankSide
 from dragoman.pipelines.training import stopping
 
 
@@ -18,6 +15,9 @@ class Sides:
     def __init__(
         self, folder: Path, size: int = 2, sizes: tuple[int, ...] = (1, 2), room: int = 0, own: bool = False
     ) -> None:
+        from dragoman.pipelines.cluster.link import Messages
+        from dragoman.pipelines.tasks.remote_rank import CommandSide, RankSide
+
         self.here, self.there = folder / "command", folder / ("command" if own else "node")
         self.here.mkdir()
         self.there.mkdir(exist_ok=True)
@@ -97,6 +97,9 @@ def test_a_worker_that_has_ended_is_asked_nothing_more(tmp_path: Path) -> None:
 
 
 def test_a_call_that_fails_once_does_not_end_the_commands_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dragoman.pipelines.cluster.link import LinkError, Messages
+    from dragoman.pipelines.tasks import remote_rank
+
     monkeypatch.setattr(remote_rank, "EVERY", 0.01)
     failed = threading.Event()
 

@@ -118,12 +118,9 @@ def test_workers_and_trees_are_killed_and_the_number_of_workers_changes(
         (["vectors.side=null"], "vectors.side: the shards are of pairs of sentences (en-de)"),
         (["registry.register=true"], "translation model; word vectors need one of their own"),
         (["model.min_count=100000"], "model.min_count=100000: no word of the training text"),
-        (["model.width=0"], "model.width=0"),
         (["name=undisturbed", "model.negatives=3"], "model.negatives was 5, is 3"),
-        (["vectors.epochs=0"], "vectors.epochs=0: must be at least 1"),
         (["vectors.segment_words=1000000", "cluster.workers=2", "cluster.backend=ray"], "an epoch has only 1 segments"),
         (["model.architecture=word2vecs"], "model.architecture: 'word2vecs' is not known"),
-        (["name=undisturbed", "seed=2"], "seed was 1, is 2"),
     ],
 )
 def test_mistakes_are_refused_before_anything_starts(

@@ -21,7 +21,6 @@ from tests.pipelines.training.test_loop import (
     CPU,
     NETWORKS,
     check_turns,
-    nothing,
     rank_process,
     shards,
     steps,
@@ -98,12 +97,11 @@ def test_words_biases_and_norms_stay_with_adam(tie: str) -> None:
     }
 
 
-@pytest.mark.parametrize(("kind", "split"), [("transformer", False), ("transformer", True), ("rnnsearch", False)])
-def test_a_run_goes_on_as_if_it_had_never_stopped(kind: str, split: bool, shards: Path, tmp_path: Path) -> None:
-    config = replace(CONFIG, optimizer=replace(CONFIG.optimizer, split_packed=split))
-    train(shards, tmp_path / "whole", config, kind=kind)
-    train(shards, tmp_path / "cut", replace(config, max_steps=4), kind=kind)
-    train(shards, tmp_path / "cut", config, report=nothing, kind=kind)
+def test_a_run_goes_on_as_if_it_had_never_stopped(shards: Path, tmp_path: Path) -> None:
+    config = replace(CONFIG, optimizer=replace(CONFIG.optimizer, split_packed=True))
+    train(shards, tmp_path / "whole", config)
+    train(shards, tmp_path / "cut", replace(config, max_steps=4))
+    train(shards, tmp_path / "cut", config)
     assert [line["loss"] for line in steps(tmp_path / "whole")] == [line["loss"] for line in steps(tmp_path / "cut")]
     for name, value in weights(tmp_path / "whole").items():
         assert torch.equal(value, weights(tmp_path / "cut")[name])
@@ -129,7 +127,7 @@ def test_packed_matrices_are_orthogonal_each_by_itself_when_asked() -> None:
     assert torch.allclose(weight.detach(), wanted, atol=1e-3)
 
 
-def three_updates(rank: int, port: int, folder: str, world: int, dtype: torch.dtype) -> None:
+def three_updates(rank: int, port: int, folder: str, world: int) -> None:
     """Saves the weights after three updates on a rank, and the matrices that it made orthogonal itself."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
@@ -145,7 +143,7 @@ def three_updates(rank: int, port: int, folder: str, world: int, dtype: torch.dt
     torch.manual_seed(4)
     weights = [nn.Parameter(torch.randn(shape)) for shape in [(32, 64), (64, 32), (48, 16), *[(16, 16)] * 4]]
     adam = torch.optim.Adam([nn.Parameter(torch.zeros(1))], lr=0.01)
-    optimizer = Muon(weights, adam, 0.1, dtype, {weights[2]: (16, 16, 16)}, Ranks(rank, world, CPU))
+    optimizer = Muon(weights, adam, 0.1, torch.float32, {weights[2]: (16, 16, 16)}, Ranks(rank, world, CPU))
     for _ in range(3):
         for weight in weights:
             weight.grad = torch.randn_like(weight)
@@ -155,18 +153,16 @@ def three_updates(rank: int, port: int, folder: str, world: int, dtype: torch.dt
 
 
 @pytest.mark.filterwarnings("default")  # the other processes' warnings are torch's own
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_ranks_share_the_matrices_and_make_the_same_bits(dtype: torch.dtype, tmp_path: Path) -> None:
-    for world in (1, 2, 3):
+def test_ranks_share_the_matrices_and_make_the_same_bits(tmp_path: Path) -> None:
+    for world in (1, 3):
         (port,) = free_ports(1)
-        start_ranks(three_updates, (port, str(tmp_path), world, dtype), world)
+        start_ranks(three_updates, (port, str(tmp_path), world), world)
     alone, made = torch.load(tmp_path / "1-0")
     assert made == 3 * 9
-    for world in (2, 3):
-        ranks = [torch.load(tmp_path / f"{world}-{rank}") for rank in range(world)]
-        assert sum(made for _, made in ranks) == 3 * 9 and all(made for _, made in ranks)
-        for updated, _ in ranks:
-            assert all(map(torch.equal, updated, alone))
+    ranks = [torch.load(tmp_path / f"3-{rank}") for rank in range(3)]
+    assert sum(made for _, made in ranks) == 3 * 9 and all(made for _, made in ranks)
+    for updated, _ in ranks:
+        assert all(map(torch.equal, updated, alone))
 
 
 def turn(rank: int, port: int, run: str, shards: str) -> None:
