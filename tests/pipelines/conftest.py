@@ -57,17 +57,22 @@ def write_pairs(folder: Path, name: str, pairs: list[tuple[str, str]]) -> SplitF
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., Config]:
     """make("name", seed=..., ...) -> the configuration of a small corpus whose shards go to tmp_path/name."""
+    return small_corpus(tmp_path)
+
+
+def small_corpus(folder: Path) -> Callable[..., Config]:
+    """What the fixture `make` is, for another folder."""
     corpus = CorpusConfig(
         name="small",
-        train=write_pairs(tmp_path, "train", make_pairs(900, 1)),
-        valid=write_pairs(tmp_path, "valid", make_pairs(60, 2)),
-        test=write_pairs(tmp_path, "test", make_pairs(60, 3)),
+        train=write_pairs(folder, "train", make_pairs(900, 1)),
+        valid=write_pairs(folder, "valid", make_pairs(60, 2)),
+        test=write_pairs(folder, "test", make_pairs(60, 3)),
     )
 
     def config(name: str, **keys: object) -> Config:
         values: dict[str, object] = {
             "corpus": corpus,
-            "paths": PathsConfig(shards=str(tmp_path / name)),
+            "paths": PathsConfig(shards=str(folder / name)),
             "tokenizer": TokenizerConfig(name="characters", type="characters", vocabulary=200),
             "shards": ShardsConfig(chunk_records=32),
             "cluster": ClusterConfig(backend="local"),
