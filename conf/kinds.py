@@ -1,6 +1,7 @@
 """The settings of the kind of model that a corpus is for, where the user chose none."""
 
 LABELLERS = {"classes": "classifier_transformer", "tags": "tagger_transformer"}
+LANGUAGE_MODEL = "model=gpt_modern"
 WHOLE_WORDS = ("words", "vocabulary")  # tokenizers that word vectors need
 
 
@@ -15,4 +16,4 @@ def kind_words(form: str, labels: str, languages: int, tokenizer: str) -> list[s
     if languages > 1:
         return []
     whole = tokenizer in WHOLE_WORDS
-    return ["model=skipgram", "registry=vectors"] if whole else ["model=gpt_tiny", "registry=language"]
+    return ["model=skipgram", "registry=vectors"] if whole else [LANGUAGE_MODEL, "registry=language"]

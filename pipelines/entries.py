@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.conf import again, compose, groups
-from dragoman.conf.kinds import kind_words
+from dragoman.conf.kinds import LANGUAGE_MODEL, kind_words
 from dragoman.model.errors import UserError
 from dragoman.model.runs import paths
 from dragoman.model.shards.manifest import has_manifest, read_manifest
@@ -84,7 +84,7 @@ def next_command(verb: str, config: Config, chosen: Set[str]) -> str | None:
         changes = kind_words(corpus.format, corpus.labels, len(config.languages), config.tokenizer.type)
         if config.tokenizer.same_as:
             changes = begun_words(changes, config)
-    if "model=gpt_tiny" in changes and has_manifest(config.shard_dir):
+    if LANGUAGE_MODEL in changes and has_manifest(config.shard_dir):
         manifest = read_manifest(config.shard_dir)
         if "valid" not in manifest.splits:
             return shard_command(*cutting(manifest, corpus.cut.run), beside=config.paths.shards)

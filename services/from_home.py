@@ -14,7 +14,7 @@ from typing import Any
 
 from dragoman.conf import compose
 from dragoman.conf.groups import sections
-from dragoman.conf.kinds import kind_words
+from dragoman.conf.kinds import LANGUAGE_MODEL, kind_words
 from dragoman.model.errors import UserError
 
 OF_SHARDS = ("train", "evaluate", "promote", "rollback", "compare", "unpack")
@@ -86,7 +86,7 @@ def _without(own: list[str], words: Sequence[str]) -> list[str]:
     """Returns a sharding's words without the usual network and registry, where the user chose another."""
     keys = {*map(_key, words)}
     chosen = ("model=", "registry=language", "registry=vectors") if keys & {"model", "models"} else ()
-    begun = ("model=gpt_tiny",) if "train.init_from" in keys else ()  # it says which network
+    begun = (LANGUAGE_MODEL,) if "train.init_from" in keys else ()  # it says which network
     return [word for word in own if not word.startswith((*chosen, *begun)) and _key(word) not in keys]
 
 

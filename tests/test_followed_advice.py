@@ -87,7 +87,7 @@ CASES = {
         f"train {TSV} tokenizer.vocabulary=90", r"make others: (?P<command>dragoman .*)", "check"
     ),
     "no test text": Case(
-        "train corpus=text pair=en tokenizer=vocabulary cluster.backend=local model=gpt_tiny registry=language "
+        "train corpus=text pair=en tokenizer=vocabulary cluster.backend=local model=gpt_modern registry=language "
         "loader.batch_tokens=64 loader.context_length=16",
         r"sets texts aside: (?P<command>dragoman .*)",
         "check",

@@ -125,7 +125,7 @@ def test_each_key_that_is_suggested_exists_and_each_value_fits() -> None:
         ("shard", ["corpus=tsv", "corpus.train.file=a"], "dragoman train corpus=tsv"),
         ("shard", ["corpus=tsv", "corpus.name=b", "shards.keep_text=true"], "dragoman train corpus=tsv corpus.name=b"),
         ("shard", ["corpus=text", "pair=hi", "tokenizer=vocabulary"], "model=skipgram registry=vectors"),
-        ("shard", ["corpus=text", "pair=en"], "dragoman train corpus=text pair=en model=gpt_tiny registry=language"),
+        ("shard", ["corpus=text", "pair=en"], "dragoman train corpus=text pair=en model=gpt_modern registry=language"),
         ("train", ["paths.root=a b"], "dragoman promote 'paths.root=a b'"),
         (
             "train",

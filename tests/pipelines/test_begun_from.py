@@ -93,7 +93,7 @@ def test_an_imported_model_is_trained_on_in_two_commands(
     ]  # fmt: skip
     assert main(["shard", *corpus, f"tokenizer.same_as={kind}", "cluster.workers=1"]) == 0
     (following,) = [record.getMessage() for record in caplog.records if record.getMessage().startswith("next:")]
-    assert f"train.init_from={kind}" in following and "model=gpt_tiny" not in following
+    assert f"train.init_from={kind}" in following and "model=gpt" not in following
     training = [
         *corpus, f"train.init_from={kind}", *words, f"name=on-{kind}", "train.max_steps=2", "train.evaluate_every=2",
         "train.optimizer.warmup_steps=1", "cluster.backend=local", "cluster.workers=1", "loader.lanes=1",

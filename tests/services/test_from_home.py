@@ -32,7 +32,7 @@ def sharding(home: Path, folder: str, pair: str, tokenizer: str = "bpe", **corpu
     ("pair", "tokenizer", "corpus", "kind"),
     [
         ("en-fr", "bpe", {}, []),
-        ("en", "bpe", {"format": "text"}, ["model=gpt_tiny", "registry=language"]),
+        ("en", "bpe", {"format": "text"}, ["model=gpt_modern", "registry=language"]),
         ("en", "words", {"format": "text"}, ["model=skipgram", "registry=vectors"]),
         ("en", "bpe", {"format": "labelled", "labels": "tags"}, ["model=tagger_transformer", "registry=labels"]),
     ],
@@ -73,13 +73,13 @@ def test_a_command_that_says_which_is_left_as_it_is(home: Path, verb: str, words
 @pytest.mark.parametrize(
     ("verb", "words", "tokenizer", "kept"),
     [
-        ("train", ["name=second"], "bpe", ["model=gpt_tiny", "registry=language"]),
-        ("train", ["registry.register=false"], "bpe", ["model=gpt_tiny", "registry=language"]),
-        ("train", ["~model.dropout"], "bpe", ["model=gpt_tiny", "registry=language"]),
+        ("train", ["name=second"], "bpe", ["model=gpt_modern", "registry=language"]),
+        ("train", ["registry.register=false"], "bpe", ["model=gpt_modern", "registry=language"]),
+        ("train", ["~model.dropout"], "bpe", ["model=gpt_modern", "registry=language"]),
         ("train", ["model=gpt_small"], "bpe", []),
         ("train", ["train.init_from=first"], "bpe", ["registry=language"]),
         ("train", ["train.init_from=first", "model=gpt_small", "registry=masked"], "bpe", []),
-        ("promote", ["registry=language"], "bpe", ["model=gpt_tiny"]),
+        ("promote", ["registry=language"], "bpe", ["model=gpt_modern"]),
         ("compare", ["models=[rnnlm_gru,rnnlm_tanh]"], "words", []),
         ("evaluate", ["bundle=imported"], "words", ["model=skipgram", "registry=vectors"]),
     ],
