@@ -37,11 +37,11 @@ OWN = ("architecture", "name", "head", "pooling", "tie", "dropout", "attention_d
 ENCODERS = ("bert", "transformer_head")  # networks with the same stack
 NETWORK = "transformer_modern"
 OF_OPTIMIZER = {f"train.optimizer.{key}" for key in ("kind", "lr", "weight_decay", "split_packed", "schedule")}
-OF_NETWORK = {*OF_OPTIMIZER, "model.dropout", LAYERS}  # that fit this network alone
+OF_NETWORK = {"model.dropout", LAYERS}  # that fit this network alone
 OF_LABELS = (STEPS, WARMUP, "train.evaluate_every", "train.checkpoint_every")  # what a head takes for its texts
 SHORT = 10  # minutes, in which many steps of a shallow network and a small batch learn most (docs/recipe.md)
 SHALLOW, SMALL = 2, 1024  # layers of the encoder; tokens a lane, at most
-SHORT_WARMUP = 10  # of this network, whose layers change nothing at first (docs/recipe.md)
+SHORT_WARMUP = 10  # of Muon, whose steps have one length from the first on (docs/recipe.md)
 TRANSLATING = {"transformer", "rnnsearch", "rnnenc", "prefixlm"}
 READING = {"gpt", "rnnlm", "statelm", "bert"}  # networks of texts of one language
 TOKENS_A_PAIR = 20  # so that a text counts by its length, be its records lines or chapters (docs/notes/sizes.md)
@@ -127,7 +127,7 @@ def as_fitting(values: Mapping[str, Any], chosen: Set[str]) -> dict[str, Any]:
     if model.get("architecture") in READING:
         tokens = split.target_tokens if loader["side"] == "target" else split.source_tokens
         fit = fitting(tokens // TOKENS_A_PAIR)
-        settings = {key: fit[key] for key in OF_LABELS} | {
+        settings = {key: fit[key] for key in (*OF_LABELS, *OF_OPTIMIZER)} | {
             BATCH: max(fit[BATCH], loader["context_length"]),
             SMOOTHING: 0.0,
         }
@@ -142,7 +142,9 @@ def as_fitting(values: Mapping[str, Any], chosen: Set[str]) -> dict[str, Any]:
         settings[WARMUP] = min(settings[WARMUP], max(1, train["max_steps"] // 10))
     if model["name"] != NETWORK or train["init_from"]:
         chosen |= OF_NETWORK
-    elif LAYERS in settings and not chosen & OF_OPTIMIZER:
+    if model.get("norm") == "post" or train["init_from"]:  # these learn at Adam's lower rates
+        chosen |= OF_OPTIMIZER
+    elif settings.keys() >= OF_OPTIMIZER and not chosen & OF_OPTIMIZER:
         settings[WARMUP] = min(settings[WARMUP], SHORT_WARMUP)
     begun = begun_settings(Path(local_folder(values["paths"]["runs"], values["paths"]["cache"])) / values["name"])
     settled = {key: begun.get(key, value) for key, value in settings.items() if key not in chosen}
