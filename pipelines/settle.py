@@ -123,8 +123,9 @@ def as_fitting(values: Mapping[str, Any], chosen: Set[str]) -> dict[str, Any]:
     chosen = chosen | {VOCABULARY}
     manifest, loader = read_manifest(shards), values["loader"]
     split = manifest.splits["train"]
+    reads = model.get("architecture") in READING
     settings = {WARMUP: train["optimizer"]["warmup_steps"]}
-    if model.get("architecture") in READING:
+    if reads:
         tokens = split.target_tokens if loader["side"] == "target" else split.source_tokens
         fit = fitting(tokens // TOKENS_A_PAIR)
         settings = {key: fit[key] for key in (*OF_LABELS, *OF_OPTIMIZER)} | {
@@ -142,7 +143,7 @@ def as_fitting(values: Mapping[str, Any], chosen: Set[str]) -> dict[str, Any]:
         settings[WARMUP] = min(settings[WARMUP], max(1, train["max_steps"] // 10))
     if model["name"] != NETWORK or train["init_from"]:
         chosen |= OF_NETWORK
-    if model.get("norm") == "post" or train["init_from"]:  # these learn at Adam's lower rates
+    if train["init_from"] or (not reads and model.get("norm") == "post"):  # these learn at Adam's lower rates
         chosen |= OF_OPTIMIZER
     elif settings.keys() >= OF_OPTIMIZER and not chosen & OF_OPTIMIZER:
         settings[WARMUP] = min(settings[WARMUP], SHORT_WARMUP)
