@@ -36,7 +36,7 @@ from dragoman.model.bundles import ctranslate2
 from dragoman.model.bundles.weights import fill
 from dragoman.model.inference.engines import CTranslate2Engine
 from dragoman.model.inference.translator import Translator
-from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.networks.transformer import Transformer
 from dragoman.model.settings import DecodeConfig
 from dragoman.model.text.tokenizer import TokenizerPair
 from dragoman.pipelines.config import Config
@@ -157,6 +157,7 @@ def train(folder: Path, words: list[str], every: int) -> list[Point]:
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     learning = Pairs(compose.typed(Config, compose.values([*words, "cluster.backend=local"])))
     network, config = learning.network, learning.config
+    assert isinstance(network, Transformer)
     sources, references = held_out(config.shard_dir, "valid", config.languages)
     curve = []
     for line in lines:
@@ -168,9 +169,7 @@ def train(folder: Path, words: list[str], every: int) -> list[Point]:
     return curve
 
 
-def translations(
-    network: TranslationNetwork, tokenizers: TokenizerPair, lines: Sequence[str], folder: Path
-) -> list[str]:
+def translations(network: Transformer, tokenizers: TokenizerPair, lines: Sequence[str], folder: Path) -> list[str]:
     """Returns the lines translated by CTranslate2, for which the network is exported to the new folder."""
     source, target = ([*side.pieces(range(side.vocabulary))] for side in (tokenizers.source, tokenizers.target))
     ctranslate2.export(network, folder, source, target)

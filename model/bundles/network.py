@@ -83,8 +83,9 @@ def save_bundle(
     with new_bundle(directory, record | {"tokenizer": pair.describe()}, facts) as work:
         save_file(distinct_weights(network), work / WEIGHTS)
         pair.save(work)
-        for quantisation in exports if isinstance(network, Transformer) else ():
-            export(network, work / FOLDERS[quantisation], *token_names(pair), quantisation)
+        if isinstance(network, Transformer):
+            for quantisation in exports:
+                export(network, work / FOLDERS[quantisation], *token_names(pair), quantisation)
 
 
 def check_pair(facts: Mapping[str, Any], several: bool = False) -> None:

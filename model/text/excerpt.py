@@ -7,15 +7,15 @@ LONGEST = 200  # characters; two to three lines of a terminal
 _NOT_IN_MARKUP = regex.compile(r"[[\p{Cc}\p{Cs}\p{Noncharacter_Code_Point}]--[\t\n\r]]", regex.VERSION1)
 
 
-def excerpt(text: str) -> str:
-    """Returns one line of a text for a person to read: at most LONGEST characters, an ellipsis where more follows.
+def excerpt(text: str, longest: int = LONGEST) -> str:
+    """Returns one line of a text for a person to read: at most `longest` characters, an ellipsis where more follows.
 
     Line breaks and other characters that would move the cursor, change colours or turn the direction become spaces, so
     a text cannot write over the report that quotes it. Joiners inside of words stay.
     """
-    head = text[: LONGEST + 1]
+    head = text[: longest + 1]
     line = "".join(letter if letter.isprintable() or letter in "\u200c\u200d" else " " for letter in head)
-    return f"{line[: LONGEST - 1]}…" if len(line) > LONGEST else line
+    return f"{line[: longest - 1]}…" if len(line) > longest else line
 
 
 def for_markup(text: str) -> str:
