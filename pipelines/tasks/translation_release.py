@@ -21,11 +21,12 @@ from dragoman.model.inference.engines import TorchEngine
 from dragoman.model.inference.translator import network_translator, open_translator
 from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.plural import plural
+from dragoman.model.runs import checkpoints
 from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.text.tokenizer_files import load_pair
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.held_out import gate_split, held_out
-from dragoman.pipelines.evaluation.metrics import Sample
+from dragoman.pipelines.evaluation.metrics import Sample, quick_bleu
 from dragoman.pipelines.evaluation.reconstruction import NOISE, Reconstruction, evaluate_reconstruction
 from dragoman.pipelines.evaluation.significance import compare_translations
 from dragoman.pipelines.evaluation.translation import TranslationEvaluation, evaluate_bundle
@@ -147,6 +148,8 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> Transla
         engine = open_translator(bundle).engine.name
         if engine in made:
             keep_translations(bundle, valid[0], engine, made[engine])
+            bleu = quick_bleu(made[engine], valid[1], config.languages[1])
+            tracked.metrics(checkpoints.newest_step(config.run_dir), {"valid/bleu": bleu})
     return bundle
 
 

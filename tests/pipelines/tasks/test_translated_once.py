@@ -78,6 +78,7 @@ def test_each_set_is_translated_once_by_each_engine(model: str, home: Path, monk
     translator = open_translator(bundle)
     said = [answer.text for answer in translator.translate(sources)]
     assert stored_translations(bundle, sources, translator.engine.name) == said
+    assert '"valid/bleu"' in "".join(path.read_text() for path in settings.run_dir.rglob("*.jsonl"))
 
 
 def test_translations_are_taken_of_the_same_weights_sources_search_and_engine(tmp_path: Path) -> None:
