@@ -41,9 +41,9 @@ def continue_texts(config: ContinueConfig, text: str | None = None) -> int:
     check_ranges("generate", config)
     with contextlib.ExitStack() as stack:
         prompts, at_once = read_prompts(config, stack)
+        out = stack.enter_context(open_output(config.output))
         bundle = open_text_bundle(config, "language")
         writer = Writer(config, bundle, bundle.language_network.to(config.home.device))
-        out = stack.enter_context(open_output(config.output))
         streamed = config.format == "text" and out.isatty()
         for chunk in batches(prompts, at_once):
             if streamed:

@@ -51,9 +51,9 @@ def predict(config: PredictConfig, text: str | None = None) -> int:
         raise UserError("predict.picture: shows one text; write it behind the verb")
     with contextlib.ExitStack() as stack:
         file, name = stack.enter_context(open_input(config.input, text=text))
+        out = stack.enter_context(open_output(config.output))
         directory, _ = find_model(config, "labels", "masked", "language")
         predicted = predictor(open_bundle(directory), config.home.device, config.best, config.steps)
-        out = stack.enter_context(open_output(config.output))
         lines = read_lines(file, name, config.on_error)
         number = 0
         for chunk in batches(lines, 1 if file.isatty() else config.lines):

@@ -77,10 +77,10 @@ def score(config: ScoreConfig) -> int:
     """Scores all pairs in order, one line of output each."""
     check_ranges("score", config)
     with contextlib.ExitStack() as stack:
+        out = stack.enter_context(open_output(config.output))
         scorer, search, languages = choose_scorer(config)
         read = read_texts if isinstance(scorer, TextScorer) else read_pairs
         pairs = read(config, languages, stack)
-        out = stack.enter_context(open_output(config.output))
         totals = copy(scorer, pairs, out, config, search)
     logger.info("%s", totals)
     if totals.truncated:

@@ -74,7 +74,7 @@ def translate(
         if options.format == "text" or text is not None
         else open_document(config.input)
     )
-    with opened as (file, name):
+    with opened as (file, name), open_output(config.output) as out:  # a mistake in a path costs no model
         served = into(Loader(config, decode, overrides, alignment).load(), config.to)
         options = with_files(options, config, served)
         if config.attention is not None:
@@ -84,7 +84,7 @@ def translate(
                 f"translate.nbest: {config.nbest} is more than the search finds ({served.decode.candidates}); "
                 f"decode.beam={config.nbest} finds as many"
             )
-        with open_output(config.output) as out, attention_file(config.attention) as show:
+        with attention_file(config.attention) as show:
             # A user at the keyboard wants each answer at once.
             at_a_time = 1 if file.isatty() else config.lines
             with report_file(config.report) as certify:

@@ -51,6 +51,13 @@ def test_nbest_lists_are_mosess_and_json_has_scores(tmp_path: Path, bundle: Path
     assert records[0]["text"] == records[0]["nbest"][0]["text"]
 
 
+def test_an_output_that_cannot_be_is_refused_before_the_model_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("ja\n")
+    config = TranslateConfig(bundle="nowhere", input=str(tmp_path / "in.txt"), output=str(tmp_path / "out.npy"))
+    with pytest.raises(UserError, match=r"output: .*out\.npy: lines of text are written"):
+        translate(config, DecodeConfig())
+
+
 def test_invalid_utf8_is_named_or_skipped(tmp_path: Path, bundle: Path) -> None:
     with pytest.raises(UserError, match=r"in\.txt, line 2: not UTF-8 \(byte 0xff at 1\)"):
         run(tmp_path, bundle, b"ok\nx\xff\n")
