@@ -62,10 +62,9 @@ def as_sharded(values: Mapping[str, Any], chosen: Set[str]) -> dict[str, Any]:
     sharded_values: dict[str, Any] = {"paths.shards": values["paths"]["shards"]}  # its default depends on the others
     if "pair" not in claimed:
         sharded_values["pair"] = "-".join(manifest.languages)
-    own_fields = manifest.config["corpus"].get("format") == "webdataset"  # of lines made from other tools' tars
     for key, ours in flat({section: values[section] for section in SECTIONS}):
         theirs = value_of(manifest.config, key)
-        if ours == {} or theirs in (UNSAID, ours) or (own_fields and key.startswith("corpus.fields.")):
+        if ours == {} or theirs in (UNSAID, ours) or (key.startswith("corpus.fields.") and is_made_of_tars(manifest)):
             continue
         if key == PARTS and ours:
             own = [build(CorpusPart, part, f"{key}[{number}]") for number, part in enumerate(ours)]
@@ -85,6 +84,11 @@ def as_sharded(values: Mapping[str, Any], chosen: Set[str]) -> dict[str, Any]:
                     corpus = corpus_of(values, manifest)
                     check_given_file(name, f"corpus.{split}.{side}", corpus, manifest, split, values["paths"]["shards"])
     return sharded_values
+
+
+def is_made_of_tars(manifest: Manifest) -> bool:
+    """Returns True if the shards come from other tools' tars, through lines with fields of their own."""
+    return bool(manifest.config["corpus"].get("format") == "webdataset")
 
 
 def shard_command(*changes: str, beside: str | None = None, file: Sequence[str] = ()) -> str:

@@ -28,7 +28,7 @@ def test_a_signal_while_a_compiled_module_is_imported_is_an_interrupt(
 def test_no_verb_prints_the_lines_of_the_http_client(caplog: pytest.LogCaptureFixture) -> None:
     def work(_: Config) -> None:
         with httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(204))) as client:
-            compose.logger.info("asked: %d", client.get("http://service/secret").status_code)
+            logging.getLogger(compose.__name__).info("asked: %d", client.get("http://service/secret").status_code)
 
     logging.getLogger("httpx").setLevel(logging.INFO)
     with caplog.at_level(logging.INFO):
