@@ -62,9 +62,10 @@ def as_sharded(values: Mapping[str, Any], chosen: Set[str]) -> dict[str, Any]:
     sharded_values: dict[str, Any] = {"paths.shards": values["paths"]["shards"]}  # its default depends on the others
     if "pair" not in claimed:
         sharded_values["pair"] = "-".join(manifest.languages)
+    of_tars = value_of(manifest.config, "corpus.format") == "webdataset"  # their lines have fields of their own
     for key, ours in flat({section: values[section] for section in SECTIONS}):
         theirs = value_of(manifest.config, key)
-        if ours == {} or theirs in (UNSAID, ours) or (key.startswith("corpus.fields.") and is_made_of_tars(manifest)):
+        if ours == {} or theirs in (UNSAID, ours) or (of_tars and key.startswith("corpus.fields.")):
             continue
         if key == PARTS and ours:
             own = [build(CorpusPart, part, f"{key}[{number}]") for number, part in enumerate(ours)]
@@ -84,11 +85,6 @@ def as_sharded(values: Mapping[str, Any], chosen: Set[str]) -> dict[str, Any]:
                     corpus = corpus_of(values, manifest)
                     check_given_file(name, f"corpus.{split}.{side}", corpus, manifest, split, values["paths"]["shards"])
     return sharded_values
-
-
-def is_made_of_tars(manifest: Manifest) -> bool:
-    """Returns True if the shards come from other tools' tars, through lines with fields of their own."""
-    return bool(manifest.config["corpus"].get("format") == "webdataset")
 
 
 def shard_command(*changes: str, beside: str | None = None, file: Sequence[str] = ()) -> str:
