@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -70,14 +71,15 @@ class Machine:
     def run(self, name: str) -> Path:
         return self.cache / "dragoman-mirror" / "s3" / "bucket" / "home" / "runs" / name
 
-    def wait_for_checkpoint(self, name: str, process: Command) -> None:
-        """Until a checkpoint is in the bucket: it is sent beside the loop, which does not wait for it."""
-        elsewhere = remote_of(self.run(name))
-        assert elsewhere is not None
-        wait_for(lambda: any("checkpoints/" in file for file in snapshots.newest(elsewhere).files), process)
-
     def wait_for_step(self, name: str, step: int, process: Command) -> None:
         wait_for(reached(self.run(name), step), process)
+
+
+def wait_for_checkpoint(run: Path, process: Command | subprocess.Popen[str]) -> None:
+    """Until a checkpoint is in the bucket: it is sent beside the loop, which does not wait for it."""
+    elsewhere = remote_of(run)
+    assert elsewhere is not None
+    wait_for(lambda: any("checkpoints/" in file for file in snapshots.newest(elsewhere).files), process)
 
 
 def facts(run: str) -> dict[str, Any]:
@@ -124,7 +126,7 @@ def undisturbed(s3_process: Proxy, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.mark.long
 def test_a_run_moves_to_another_machine(machine: Machine, other: Machine, undisturbed: Path) -> None:
     process = machine.train("moved")
-    machine.wait_for_checkpoint("moved", process)
+    wait_for_checkpoint(machine.run("moved"), process)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     out = other.call("train", *SETTINGS, "name=moved")

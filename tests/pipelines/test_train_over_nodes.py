@@ -17,10 +17,11 @@ import pytest
 from dragoman.model.runs import journal, paths
 from tests.pipelines.processes import wait_for
 from tests.pipelines.ray_nodes import Cluster, no_namespaces, ray_nodes
-from tests.pipelines.test_train_in_bucket import HOME, SETTINGS
+from tests.pipelines.test_train_in_bucket import SETTINGS, wait_for_checkpoint
 from tests.s3_server import Proxy, proxy_before
 
 pytestmark = pytest.mark.long
+HOME = "s3://bucket/nodes"
 STEPS = 300  # of the run to which nothing happens
 WORDS = [
     *(word for word in SETTINGS if not word.startswith(("cluster.", "train.max_steps", "train.evaluate_every"))),
@@ -41,7 +42,7 @@ class Nodes:
         return self.cluster.call("train", *WORDS, f"name={name}", f"cluster.address={self.cluster.address}", *words)
 
     def run(self, name: str) -> Path:
-        return self.cluster.nodes["head"].cache / "dragoman-mirror" / "s3" / "bucket" / "home" / "runs" / name
+        return self.cluster.nodes["head"].cache / "dragoman-mirror" / "s3" / "bucket" / "nodes" / "runs" / name
 
     def lines(self, name: str, file: str = paths.STEPS) -> list[dict[str, Any]]:
         return list(journal.lines(self.run(name) / file))
@@ -159,7 +160,7 @@ def test_a_worker_that_stands_still_is_replaced_and_a_drained_node_ends_a_run_of
     nodes: Nodes, undisturbed: Path
 ) -> None:
     process = nodes.train("fixed", "cluster.silence=5", "train.max_steps=100_000")
-    wait_for(lambda: nodes.step("fixed") >= 20, process)
+    wait_for_checkpoint(nodes.run("fixed"), process)
     (worker,) = nodes.cluster.processes("b", "ray::RayTrainWorker")
     worker.suspend()
     wait_for(lambda: len(nodes.workers("fixed")) > 1, process)
