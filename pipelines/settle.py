@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.conf import compose
+from dragoman.conf.kinds import LANGUAGE_MODEL
 from dragoman.model.bundles.directory import read_facts
 from dragoman.model.errors import UserError
 from dragoman.model.runs.record import read_plans, read_record
@@ -105,7 +106,7 @@ def begun_words(kind: Sequence[str], config: Config) -> list[str]:
         facts = read_facts(config.bundle_dir(str(config.tokenizer.same_as), INIT))
         if config.tokenizer.type == "huggingface" or "imported" in facts:
             same = {"registry=language": f"registry={facts.get('kind', 'translation')}"}
-            own = [same.get(word, word) for word in kind if word != "model=gpt_tiny"]
+            own = [same.get(word, word) for word in kind if word != LANGUAGE_MODEL]
             return [*own, f"{INIT}={config.tokenizer.same_as}"]
     return list(kind)
 
