@@ -97,7 +97,7 @@ def test_a_server_killed_and_back_has_every_record_once(
 def test_a_server_killed_before_any_write_of_a_promotion_keeps_the_champion(
     tracking: TrackingConfig, tmp_path: Path, free_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The note of a move, and the move: the same command again does both."""
+    """The two notes of a move, and the move: the same command again does all."""
     server, left, send = Server(tracking.uri, tmp_path / "served", free_port), [10**6], requests.Session.send
 
     def count(session: requests.Session, request: requests.PreparedRequest, **more: Any) -> requests.Response:
@@ -127,7 +127,7 @@ def test_a_server_killed_before_any_write_of_a_promotion_keeps_the_champion(
             else:
                 break
         left[0] = 10**6
-        assert accepted and writes == 2 and here.champion() == "2"
+        assert accepted and writes == 3 and here.champion() == "2"
         assert here.rollback().champion == "1" == here.champion()
     finally:
         server.kill()
