@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dragoman.conf import compose
+from dragoman.conf import again, compose, groups
 from dragoman.model.durations import duration
 from dragoman.model.errors import UserError
 from dragoman.model.languages import split_pair
@@ -98,8 +98,9 @@ def run_folder(root: DemoRoot) -> Path:
 
 
 def serve_words(root: DemoRoot, words: Sequence[str]) -> list[str]:
-    """Returns the settings with which the endpoint follows the demo's model."""
-    places = [word for word in words if word.startswith(("paths.", "tracking."))]
+    """Returns the settings with which the endpoint follows the demo's model: places of shards it has none."""
+    read = groups.written_defaults("serve")
+    places = [word for word in words if word.startswith(("paths.", "tracking.")) and again.key_of(word) in read]
     return [f"bundle=models:/{root.registry['name']}@{root.registry['alias']}", *places]
 
 

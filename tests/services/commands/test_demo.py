@@ -91,17 +91,17 @@ def answers(printed: str) -> bool:
 def test_all_steps_run_in_order_and_the_report_names_everything(
     root: DemoRoot, steps: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert demo(root, ["experiment=demo"]) == 0
+    words = ["experiment=demo", f"paths.root={tmp_path}", f"paths.shards={root.paths['shards']}"]  # serve has no shards
+    assert demo(root, words) == 0
     log = (tmp_path / "log").read_text().splitlines()
-    assert log == [f"{name} experiment=demo" for name in ("shard", "train", "promote")] + [
-        "serve bundle=models:/m@champion serve.port=0"
+    assert log == [" ".join([name, *words]) for name in ("shard", "train", "promote")] + [
+        f"serve bundle=models:/m@champion {words[1]} serve.port=0"
     ]
     out = capsys.readouterr().out
     assert not answers(out)
-    words = ("DOG 10", "Hund 10", "90.1 on", "m version 7", "demo.log")
-    assert all(word in out for word in words)
+    assert all(said in out for said in ("DOG 10", "Hund 10", "90.1 on", "m version 7", "demo.log"))
     assert "mlflow ui --backend-store-uri sqlite:///x.db" in out
-    assert "dragoman serve bundle=models:/m@champion\n" in out
+    assert f"dragoman serve bundle=models:/m@champion {words[1]}\n" in out
     assert (tmp_path / "stopped").exists()
 
 
