@@ -10,7 +10,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.languages import check_language, is_single, split_pair
 from dragoman.model.names import check_name
 from dragoman.model.ranges import Seed
-from dragoman.model.runs.bundles import find_bundle, is_released
+from dragoman.model.runs.bundles import find_bundle, has_bundle
 from dragoman.model.runs.paths import BUNDLE
 from dragoman.model.settings import AlignmentConfig, DecodeConfig, EngineName
 from dragoman.model.shards.manifest import ShardsConfig
@@ -152,7 +152,7 @@ class Config:
         if name is None:
             directory = self.run_dir / BUNDLE
             bring_bundle(directory)
-            if not is_released(self.run_dir):
+            if not has_bundle(self.run_dir):
                 raise UserError(
                     f"{key}: the run {self.name!r} has no bundle yet ({directory}); train it, or name another"
                 )

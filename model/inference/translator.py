@@ -214,7 +214,7 @@ def open_translator(
 
 
 def network_translator(
-    network: "TranslationNetwork", tokenizers: TokenizerPair, decode: DecodeConfig, form: str = "NFC"
+    network: "TranslationNetwork", tokenizers: TokenizerPair, decode: DecodeConfig, form: str
 ) -> Translator:
     """Returns a PyTorch translator of a network in memory, for validation. `form`: its shards' normalisation."""
     return Translator(TorchEngine(network), tokenizers, decode, network.max_source_positions, form, lambda: network)

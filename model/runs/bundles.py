@@ -9,7 +9,7 @@ from dragoman.model.runs.paths import BUNDLE
 from dragoman.model.storage.places import is_address, local_folder
 
 
-def is_released(run: Path) -> bool:
+def has_bundle(run: Path) -> bool:
     """Returns True if the run has a bundle."""
     return (run / BUNDLE / CONFIG).is_file()
 

@@ -3,6 +3,7 @@
 from dragoman.model.inference.translator import network_translator
 from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.settings import DecodeConfig
+from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.text.tokenizer import TokenizerPair
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
@@ -19,7 +20,8 @@ def validation_bleu(config: Config, network: TranslationNetwork, tokenizers: Tok
     """
     sources, references = held_out(config.shard_dir, "valid", config.languages, SENTENCES)
     network.eval()
-    translator = network_translator(network, tokenizers, DecodeConfig(beam=1))
+    form = read_manifest(config.shard_dir).normalisation
+    translator = network_translator(network, tokenizers, DecodeConfig(beam=1), form)
     mine = [answer.text for answer in translator.translate(sources[ranks.rank :: ranks.world])]
     network.train()
     hypotheses = [""] * len(sources)

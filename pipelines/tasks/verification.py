@@ -8,7 +8,7 @@ from dragoman.model.bundles.directory import check_files, read_facts
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.plural import plural
 from dragoman.model.runs import checkpoints
-from dragoman.model.runs.bundles import is_released
+from dragoman.model.runs.bundles import has_bundle
 from dragoman.model.runs.paths import BUNDLE, RECORD
 from dragoman.model.runs.record import read_record, read_release
 from dragoman.model.shards.manifest import MANIFEST, manifest_hash
@@ -32,7 +32,7 @@ def verify(config: Config) -> list[Check]:
     """Checks the shards, checkpoints, bundle and batches of the run `name`; its settings are in its run.json."""
     run = config.run_dir
     record = read_record(run)
-    if record is None and is_released(run):
+    if record is None and has_bundle(run):
         raise UserError(f"{config.name}: an import, which has no steps to verify")
     if record is None:
         names = sorted(path.parent.name for path in run.parent.glob(f"*/{RECORD}"))
@@ -96,7 +96,7 @@ def check_checkpoints(run: Path) -> str:
 def check_bundle(run: Path, shards: str) -> str:
     """Compares the bundle's files with their sha256, and its shards with the run's."""
     bundle = run / BUNDLE
-    if not is_released(run):
+    if not has_bundle(run):
         return "none yet"
     facts = read_facts(bundle)
     check_files(bundle, facts["files"])

@@ -20,7 +20,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.files import file_sha256
 from dragoman.model.ranges import Whole
 from dragoman.model.runs import checkpoints, paths
-from dragoman.model.runs.bundles import is_released
+from dragoman.model.runs.bundles import has_bundle
 from dragoman.model.runs.lines import JournalReader
 from dragoman.model.schema import NO_SETTING
 from dragoman.model.shards.manifest import MANIFEST, manifest_hash, read_manifest
@@ -155,7 +155,7 @@ def read_run(path: Path) -> dict[str, Any]:
         "checkpoints": names,
         "last_line": last,
         "mlflow": read_object(path / paths.TRACKED, notes) or None,
-        "bundle": str(path / paths.BUNDLE) if is_released(path) else None,
+        "bundle": str(path / paths.BUNDLE) if has_bundle(path) else None,
         **({"damaged": notes} if notes else {}),
     }
 

@@ -12,7 +12,7 @@ from dragoman.conf import compose, showing
 from dragoman.model.bundles.directory import CONFIG
 from dragoman.model.plural import plural
 from dragoman.model.runs import checkpoints, lock, paths, spool
-from dragoman.model.runs.bundles import is_released
+from dragoman.model.runs.bundles import has_bundle
 from dragoman.model.storage.places import local_folder
 from dragoman.model.untrusted import finite, read_object
 from dragoman.services.jobs.client.table import Column
@@ -44,7 +44,7 @@ class RunFolder:
     def state(self) -> str:
         if self.alive:
             return "running"
-        if is_released(self.path):
+        if has_bundle(self.path):
             return "finished"
         steps = checkpoints.every(self.path)
         if steps:

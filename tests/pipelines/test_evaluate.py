@@ -118,7 +118,7 @@ def test_ranking_anew_equals_searching_again(bundle: TranslationBundle, shards: 
     penalties = (0.3, 1.0, 2.5)
     choice = tune_length_penalty(bundle.network, bundle.tokenizers, sources, references, config, penalties, "de")
     for penalty in penalties:
-        again = network_translator(bundle.network, bundle.tokenizers, replace(config, length_penalty=penalty))
+        again = network_translator(bundle.network, bundle.tokenizers, replace(config, length_penalty=penalty), "NFC")
         texts = [answer.text for answer in again.translate(sources)]
         assert choice.tried[penalty] == pytest.approx(quick_bleu(texts, references))
     assert choice.tried[choice.best] == max(choice.tried.values())

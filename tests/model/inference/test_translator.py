@@ -186,7 +186,7 @@ def test_a_bundle_without_exports_is_served_by_pytorch(bundle: TranslationBundle
 
 def test_a_network_in_memory_translates_as_its_bundle_does(bundle: TranslationBundle) -> None:
     asked = lines(5, 8)
-    in_memory = network_translator(bundle.network, bundle.tokenizers, bundle.decode)
+    in_memory = network_translator(bundle.network, bundle.tokenizers, bundle.decode, "NFC")
     assert in_memory.translate(asked) == open_translator(bundle, "torch").translate(asked)
     assert in_memory.encode(["a"])[0][-1] == EOS
 

@@ -58,7 +58,7 @@ def test_merged_and_unmerged_translate_alike(home: Path) -> None:
     plain = load_bundle(settings.run_dir / "bundle").network
     lines = (home / "toy.train.en").read_text(encoding="utf-8").splitlines()[:100]
     ours, theirs = (
-        [one.text for one in network_translator(network.eval(), pair, DecodeConfig(beam=2)).translate(lines)]
+        [one.text for one in network_translator(network.eval(), pair, DecodeConfig(beam=2), "NFC").translate(lines)]
         for network in (plain, unmerged)
     )
     alike = sum(one == other for one, other in zip(ours, theirs, strict=True))

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from dragoman.model.shards.manifest import Manifest
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.metrics import score
@@ -46,11 +47,18 @@ class Second(Ranks):
 
 def measured(monkeypatch: pytest.MonkeyPatch, language: str, tokenize: str, ranks: Ranks) -> float:
     hypotheses, references = LINES[language]
-    monkeypatch.setattr(validation_bleu, "network_translator", lambda *_: Parrot(hypotheses))
+    forms: list[str] = []
+    manifest = Manifest("mine", ["en", language], {"files": []}, "<u2", {}, normalisation="NFKC")
+    monkeypatch.setattr(validation_bleu, "read_manifest", lambda _: manifest)
+    monkeypatch.setattr(
+        validation_bleu, "network_translator", lambda *given: forms.append(given[-1]) or Parrot(hypotheses)
+    )
     monkeypatch.setattr(validation_bleu, "held_out", lambda *_: (["0", "1"], references))
     config = Config(pair=f"en-{language}", evaluate=EvaluateConfig(tokenize=tokenize))
     anything: Any = torch.nn.Linear(1, 1)
-    return validation_bleu.validation_bleu(config, anything, anything, ranks)
+    bleu = validation_bleu.validation_bleu(config, anything, anything, ranks)
+    assert forms == ["NFKC"]  # sources are read as the shards' were
+    return bleu
 
 
 @pytest.mark.parametrize(("language", "tokenize"), [("ja", "auto"), ("zh", "auto"), ("de", "auto"), ("de", "char")])
