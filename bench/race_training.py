@@ -8,8 +8,9 @@ the validation loss. What validating and writing take is not counted.
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -21,9 +22,16 @@ from dragoman.model.networks.architectures import architecture
 from dragoman.model.precision import decide
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.config import Config
+from dragoman.pipelines.settle import settle
 from dragoman.pipelines.tasks.translation import Pairs
 from dragoman.pipelines.tasks.workers import with_lanes
 from dragoman.pipelines.training.loop import Trainer
+
+
+def configuration(verb: str, words: Sequence[str]) -> Config:
+    """Returns the settings of a verb by these words, and what follows from the data, for one process."""
+    words = [*words, "cluster.backend=local"]
+    return compose.typed(Config, compose.values(words, settle=partial(settle, verb)))
 
 
 class Clock:
@@ -44,7 +52,7 @@ class Clock:
 def train(folder: Path, every: int, words: list[str]) -> None:
     """Trains and prints a line for each validation."""
     torch.set_num_threads(1)
-    config = with_lanes(compose.typed(Config, compose.values([*words, "cluster.backend=local"])), [])
+    config = with_lanes(configuration("train", words), [])
     learning = Pairs(config)
     network = learning.network
     ranks = Ranks(0, 1, torch.device("cpu"))

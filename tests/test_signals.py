@@ -36,7 +36,7 @@ VERBS = {
     "promote": ["promote.trials=2000"],
     "sweep": ["cluster.backend=local", "train.optimizer.lr=choice(0.001,0.002)", "sweep.sampler=grid"],
 }
-TRAINED = "] 3/4 "  # demo's step after its training
+TRAINED = "3/4 promote"  # demo's step after its training
 FIRST = {"demo": "experiment=demo", "sweep": "train"}
 SERVICE = ["service.endpoint=false", "service.tracking=false", "service.port=0", "service.ports=0", "service.cpus=1"]
 
