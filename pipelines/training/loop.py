@@ -181,7 +181,8 @@ class Trainer:
             last = step >= config.max_steps or bool(progress.stopped)
             due = last or step % config.checkpoint_every == 0
             save = due or publish.is_due(config.checkpoint_minutes)
-            if (save or step % config.evaluate_every == 0) and not self._finite_weights():
+            looks = save or step % config.evaluate_every == 0
+            if looks and not all(bool(weight.isfinite().all()) for weight in self.parameters):  # the same on all ranks
                 raise self._diverged(
                     f"step {step + 1 - max(nonfinite, 1)}: the weights are not finite numbers any more"
                 )
@@ -223,10 +224,6 @@ class Trainer:
             )
             publish.write({"step": step, "last_step": decided.steps, "note": note})
         return self.config
-
-    def _finite_weights(self) -> bool:
-        """Returns True if all weights are finite: the same on every rank."""
-        return all(bool(weight.isfinite().all()) for weight in self.parameters)
 
     def _diverged(self, what: str) -> UserError:
         """Returns the end of a run whose numbers are not finite; its checkpoints are those of before."""

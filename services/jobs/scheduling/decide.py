@@ -44,7 +44,7 @@ class _Pass:
         self, jobs: list[Entry], capacity: Capacity, now: float, quotas: Mapping[str, Quota], rules: Rules
     ) -> None:
         # large workers first, as Ray places them
-        active = sorted(filter(_is_active, jobs), key=lambda job: (-job.needs.gpus, -job.needs.cpus, job.id))
+        active = sorted((job for job in jobs if job.active), key=lambda job: (-job.needs.gpus, -job.needs.cpus, job.id))
         waiting = [job for job in jobs if job.state == State.WAITING]
         self.active, self.waiting, self.now, self.rules = active, waiting, now, rules
         self.drivers = capacity.drivers - len(active)
@@ -148,7 +148,8 @@ class _Pass:
         candidates = [entry for entry in self.active if entry.ending or self._may_displace(job, entry)]
         victims = choose_victims(job, candidates, self.room, self.placed, self.now, self.rules.preempt_after)
         after = self.room.copy()
-        for entry in {entry.id: entry for entry in (*victims.jobs, *filter(_is_ending, self.active))}.values():
+        ending = (entry for entry in self.active if entry.ending)
+        for entry in {entry.id: entry for entry in (*victims.jobs, *ending)}.values():
             after.give(self.placed[entry.id])
         wait = self._lacks(job.needs)
         if victims.jobs:
@@ -202,14 +203,6 @@ class _Pass:
         cpus, gpus = needs.total(needs.choices[0])
         few = gpus <= self.free.gpus + TINY and cpus > self.free.cpus + TINY  # there are enough GPUs, and too few CPUs
         return _short("room", Needs(needs.choices, needs.cpus) if few else needs, self.free)
-
-
-def _is_active(job: Entry) -> bool:
-    return job.active
-
-
-def _is_ending(job: Entry) -> bool:
-    return job.ending
 
 
 def _short(kind: Kind, needs: Needs, room: FreeResources) -> Wait:
