@@ -5,6 +5,7 @@ datasets. Each imports Ray Train for seconds. They serve machines that come and 
 """
 
 from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +49,9 @@ class Worker:
 def run_group(function: Callable[[Place], bool], size: int, cpus: float, backend: str, silence: float) -> bool:
     """Runs `function` on `size` workers; returns its value on the first. The first failure ends all of them.
 
+    A thread asks Ray, so that signal handlers run here at once. It ends before this does, whatever ends this: a call
+    that meets Ray's shutdown ends the process.
+
     Args:
         function: the work of a place.
         size: the number of workers.
@@ -59,6 +63,19 @@ def run_group(function: Callable[[Place], bool], size: int, cpus: float, backend
 
     start = ray.remote(num_cpus=cpus, max_concurrency=2)(Worker)
     workers: list[Any] = [start.remote() for _ in range(size)]
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            return thread.submit(_lead, workers, function, backend, silence).result()
+        finally:
+            for worker in workers:
+                ray.kill(worker)
+
+
+def _lead(workers: list[Any], function: Callable[[Place], bool], backend: str, silence: float) -> bool:
+    """Lets the workers meet and run `function`; raises GroupFailedError at the first failure."""
+    import ray
+
+    size = len(workers)
     try:
         meet = (backend, *ray.get(workers[0].listen.remote()))
         places = [Place(rank, size, rank, size) for rank in range(size)]
@@ -71,6 +88,3 @@ def run_group(function: Callable[[Place], bool], size: int, cpus: float, backend
         return bool(ray.get(runs[0]))
     except ray.exceptions.RayError as problem:
         raise GroupFailedError(str(problem), [getattr(problem, "cause", None)]) from problem
-    finally:
-        for worker in workers:
-            ray.kill(worker)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 SAID_AFTER = 5.0  # seconds without room for the workers until that is reported
+ASKS = 2.0  # seconds in which Ray Train has asked for its workers (0.3 on an idle machine)
 ROOM_TRY = 1.0  # seconds that a group of one size waits for room if another size may find it
 logger = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ def fit(
     Ray's own state, which nobody needs afterwards: every group is a new Ray run, because our state is in the run
     directory.
 
-    Ray's driver runs in a thread, so that signal handlers run here at once. An exception from a handler ends the
+    Ray's calls are made in a thread, so that signal handlers run here at once. An exception from a handler ends the
     workers.
 
     Raises UserError: the cluster is too small or stays too busy, or a worker met a mistake of the user. Raises
@@ -68,9 +69,7 @@ def fit(
             size = _find_room(sizes, per_worker, config.start_timeout)
             run = functools.partial(_run_rank, function, argument, device, most_threads(config))
             if config.address is None and not use_gpu:
-                return _in_thread(
-                    functools.partial(actors.run_group, run, size, config.cpus_per_worker, backend, config.silence)
-                )
+                return actors.run_group(run, size, config.cpus_per_worker, backend, config.silence)
             from dragoman.pipelines.cluster import train_group  # loads Ray Train
 
             followed: AbstractContextManager[None] = contextlib.nullcontext()
@@ -152,7 +151,11 @@ def _has_room(per_worker: dict[str, float], workers: int, patience: float = ROOM
 
 
 def _in_thread(function: Callable[[], Result]) -> Result:
-    """Returns the result of `function`, run in a thread; the main thread receives signals meanwhile."""
+    """Returns the result of `function`, run in a thread; the main thread receives signals meanwhile.
+
+    An exception from a handler waits for a thread that still asks for its workers: a call that meets Ray's shutdown
+    ends the process. Afterwards the thread only waits for Ray Train, whose shutdown ends that wait.
+    """
     end: Future[Result] = Future()
 
     def run() -> None:
@@ -161,8 +164,12 @@ def _in_thread(function: Callable[[], Result]) -> Result:
         except BaseException as problem:  # of any kind: it belongs to the waiting thread
             end.set_exception(problem)
 
-    threading.Thread(target=run, name="ray-driver", daemon=True).start()
-    return end.result()
+    thread = threading.Thread(target=run, name="ray-driver", daemon=True)
+    try:
+        thread.start()
+        return end.result()
+    finally:
+        thread.join(ASKS)
 
 
 def _free() -> str:

@@ -100,6 +100,37 @@ def test_every_socket_of_a_training_is_on_the_loopback_interface(outcome: dict[s
     assert {address.removeprefix("::ffff:") for _, address in sockets} == {"127.0.0.1"}
 
 
+INTERRUPTED = """
+import os, pathlib, signal, sys, threading, time
+from dragoman.conf.interrupts import Interrupted, interruptible
+from dragoman.pipelines.cluster.map import connect_ray
+from dragoman.pipelines.cluster.ray_train import fit
+from dragoman.pipelines.settings import ClusterConfig
+
+def train(folder, ranks):
+    time.sleep(100)
+
+folder, after = sys.argv[1:]
+config = ClusterConfig(workers=2, device="cpu")
+with interruptible():
+    try:
+        with connect_ray(config):
+            threading.Timer(float(after), os.kill, (os.getpid(), signal.SIGTERM)).start()
+            fit(train, folder, config, pathlib.Path(folder), "run")
+    except Interrupted as problem:
+        sys.exit(problem.code)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("after", [0.1, 0.5, 2.0, 5.0])
+def test_a_signal_ends_a_group_before_ray_is_shut_down(after: float, tmp_path: Path) -> None:
+    """A thread that still asks Ray then ends the process, by SIGSEGV or with 1."""
+    words = [sys.executable, "-c", INTERRUPTED, str(tmp_path), str(after)]
+    done = subprocess.run(words, cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=200)
+    assert (done.returncode, done.stderr) == (143, "")
+
+
 @pytest.mark.parametrize(
     ("address", "cpus", "most"), [(None, 1.0, 0), ("auto", 1.0, 1), ("h:6379", 2.5, 2), ("auto", 0.5, 1)]
 )
