@@ -52,7 +52,7 @@ def fit(
     Ray's own state, which nobody needs afterwards: every group is a new Ray run, because our state is in the run
     directory.
 
-    Ray's calls are made in a thread, so that signal handlers run here at once. An exception from a handler ends the
+    A thread asks Ray for the group, so that signal handlers run here at once. An exception from a handler ends the
     workers.
 
     Raises UserError: the cluster is too small or stays too busy, or a worker met a mistake of the user. Raises
